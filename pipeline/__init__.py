@@ -1,0 +1,1 @@
+"""From files to facts to decisions: sources, formats, scanning, placing, joining, the Beam graphs and the commands."""

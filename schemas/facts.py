@@ -1,0 +1,313 @@
+"""Facts: what the bytes of the inputs say, keyed by what they are, merging by union, minimum and maximum.
+
+A fact never holds an assumption. Stamps stay in the frame in which they were printed (`Stamp.kind`); year, zone,
+boot time and the job that a source belongs to are decided later, from all facts together, so that the order and
+the number of loads cannot show. `merge_*` functions are associative, commutative and idempotent (tests hold them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+#: Counts are kept per cell of the absolute offset; ranges start on cell borders.
+CELL = 64 * 1024
+#: How many (stamp, rank) pairs a signal remembers: enough for "who was first" and "about how many".
+MAX_RANKS = 64
+
+
+class Stamp(NamedTuple):
+    """A time stamp in the frame it was printed in. Microseconds throughout.
+
+    kind: `utc` (since 1970, explicit offset seen), `local` (since 1970, read as if UTC, zone unknown),
+    `noyear` (no year, no zone: microseconds into the leap year 2000), `time` (since midnight, no date),
+    `mono` (since boot), `none`.
+    """
+
+    kind: str
+    us: int
+    borrowed: bool = False  # taken from the nearest earlier stamped line of the same source
+
+
+NO_STAMP = Stamp("none", 0)
+
+
+def bucket(stamp: Stamp, offset: int) -> str:
+    """The part of a signal's key that says when: the minute of the stamp's frame, else the 64 KiB cell."""
+    if stamp.kind == "none":
+        return f"cell:{offset // CELL}"
+    return f"{stamp.kind}:{stamp.us // 60_000_000}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line (or record) that a rule matched, as a format framed it; the scanner's output before folding.
+
+    offset: bytes from the start of the decompressed member. line: 1-based or None. host: as printed, `short_host`
+    applied, "" if the line names none. text: cleaned (no ANSI, no prefix already parsed), secrets masked, at most
+    2,000 characters. fields: the rule's named groups, without the empty ones.
+    """
+
+    rule: str
+    offset: int
+    line: int | None
+    stamp: Stamp
+    host: str
+    rank: int | None
+    text: str
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SignalFact:
+    """Hits of one rule with one identity, one masked text and one minute in one source, folded."""
+
+    signal_id: str
+    source_id: str
+    rule: str
+    key: str  # identity fields, `name=value` joined by `;`, sorted (the rule says which fields are identity)
+    host: str
+    template: str  # text with numbers, addresses and hex masked
+    bucket: str
+    first: Stamp
+    first_offset: int
+    first_line: int | None
+    last: Stamp
+    last_offset: int
+    text: str
+    fields: tuple[tuple[str, str], ...]
+    ranks: tuple[tuple[int, int, int], ...] = ()  # (us, offset, rank), the MAX_RANKS smallest, one per rank
+    counts: tuple[tuple[int, int], ...] = ()  # (cell, count), sorted
+
+    @property
+    def count(self) -> int:
+        return sum(n for _, n in self.counts)
+
+
+def _merge_counts(a: Iterable[tuple[int, int]], b: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    out = dict(a)
+    for cell, n in b:
+        out[cell] = max(n, out.get(cell, 0))
+    return tuple(sorted(out.items()))
+
+
+def merge_ranks(
+    a: Iterable[tuple[int, int, int]], b: Iterable[tuple[int, int, int]]
+) -> tuple[tuple[int, int, int], ...]:
+    """The MAX_RANKS smallest (us, offset, rank), keeping the smallest entry of each rank."""
+    best: dict[int, tuple[int, int, int]] = {}
+    for entry in (*a, *b):
+        if entry[2] not in best or entry < best[entry[2]]:
+            best[entry[2]] = entry
+    return tuple(sorted(best.values())[:MAX_RANKS])
+
+
+def merge_signals(a: SignalFact, b: SignalFact) -> SignalFact:
+    """Two views of one signal as one. Counts of one cell merge by maximum: the cell is the same bytes."""
+    lead, other = (a, b) if (a.first.us, a.first_offset) <= (b.first.us, b.first_offset) else (b, a)
+    tail = a if (a.last.us, a.last_offset) >= (b.last.us, b.last_offset) else b
+    return replace(
+        lead,
+        first_line=lead.first_line if lead.first_offset != other.first_offset else (lead.first_line or other.first_line),
+        last=tail.last,
+        last_offset=tail.last_offset,
+        ranks=merge_ranks(a.ranks, b.ranks),
+        counts=_merge_counts(a.counts, b.counts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFact:
+    """What is known of one input file (or archive member). Merges by union, min and max.
+
+    inner_path: path inside the input root, archives as `a.tar.gz!member`. root: name (not path) of the input root.
+    spans: for each stamp kind the smallest and largest microseconds seen. clocks: pairs (mono_us, utc_us) or
+    (mono_us, local_us) read off lines that carry both clocks. names: host names printed in the lines with counts per
+    name. job_ids: ids of the scheduler's jobs found in text or path. rank_hosts: (rank, host) pairs.
+    facts: free `name=value` strings found in the text, e.g. `driver_version=535.104.05`, `world_size=64`,
+    `gpu_uuid:0000:4d:00=GPU-...`, `uptime_s=...`.
+    """
+
+    source_id: str
+    inner_paths: tuple[str, ...]
+    root: str
+    format: str
+    family: str  # kernel | syslog | scheduler | job | cluster | bmc | other
+    size: int  # decompressed bytes accounted for
+    mtime_us: int | None
+    host: str  # from path or from the format's own header, "" if unknown
+    spans: tuple[tuple[str, int, int], ...] = ()
+    clocks: tuple[tuple[str, int, int], ...] = ()  # (kind of the second clock, mono_us, us)
+    names: tuple[tuple[str, int], ...] = ()
+    job_ids: tuple[str, ...] = ()
+    rank_hosts: tuple[tuple[int, str], ...] = ()
+    facts: tuple[str, ...] = ()
+    lines: int | None = None
+    signal_lines: int = 0
+    unparsed_lines: int = 0
+    note: str | None = None
+
+
+T = TypeVar("T", str, int, tuple[int, str], tuple[str, int, int])
+
+
+def _union(a: Iterable[T], b: Iterable[T]) -> tuple[T, ...]:
+    return tuple(sorted({*a, *b}))
+
+
+def _merge_spans(
+    a: Iterable[tuple[str, int, int]], b: Iterable[tuple[str, int, int]]
+) -> tuple[tuple[str, int, int], ...]:
+    out: dict[str, tuple[int, int]] = {}
+    for kind, low, high in (*a, *b):
+        seen = out.get(kind)
+        out[kind] = (low, high) if seen is None else (min(low, seen[0]), max(high, seen[1]))
+    return tuple((kind, low, high) for kind, (low, high) in sorted(out.items()))
+
+
+def merge_sources(a: SourceFact, b: SourceFact) -> SourceFact:
+    """Two views of one source (a later, longer copy; another place) as one.
+
+    The longer view leads: it saw all that the shorter one saw, so its line and signal totals hold.
+    """
+    lead, other = sorted((a, b), key=lambda s: (-s.size, s.inner_paths, s.root, s.mtime_us or 0, s.format))
+    names = dict(a.names)
+    for name, n in b.names:
+        names[name] = max(n, names.get(name, 0))
+    mtimes = [m for m in (a.mtime_us, b.mtime_us) if m is not None]
+    return replace(
+        lead,
+        inner_paths=_union(a.inner_paths, b.inner_paths),
+        mtime_us=max(mtimes, default=None),
+        host=lead.host or other.host,
+        spans=_merge_spans(a.spans, b.spans),
+        clocks=_union(a.clocks, b.clocks),
+        names=tuple(sorted(names.items())),
+        job_ids=_union(a.job_ids, b.job_ids),
+        rank_hosts=_union(a.rank_hosts, b.rank_hosts),
+        facts=_union(a.facts, b.facts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressFact:
+    """Training progress read in one 64 KiB cell of one source: `first` and `last` completed step and when.
+
+    step_s: median seconds per step as printed or as differences of stamps, None where neither is known.
+    """
+
+    source_id: str
+    cell: int
+    first_step: int
+    first: Stamp
+    first_offset: int
+    last_step: int
+    last: Stamp
+    last_offset: int
+    n: int
+    step_s: float | None = None
+
+
+def merge_progress(a: ProgressFact, b: ProgressFact) -> ProgressFact:
+    """Two views of one cell: the earliest and the latest step by offset; the view with more lines gives the rest."""
+    low = min(a, b, key=lambda p: (p.first_offset, p.first_step))
+    high = max(a, b, key=lambda p: (p.last_offset, p.last_step))
+    full = max(a, b, key=lambda p: (p.n, p.step_s or 0.0))
+    return replace(
+        full,
+        first_step=low.first_step,
+        first=low.first,
+        first_offset=low.first_offset,
+        last_step=high.last_step,
+        last=high.last,
+        last_offset=high.last_offset,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunFragment:
+    """What one record of one source says about one job run (a sacct row, an Allocate line, a pod).
+
+    scheduler: `slurm`, `k8s`, `ray`, `torchelastic`, `mpi`. start and end as printed (the zone is the source's).
+    nodes: expanded host names, `short_host` applied. step: "" for the job itself, else the step id (`batch`, `0`).
+    extra: other columns, `name=value`, sorted. A fragment is keyed by (source_id, offset, job_id, step).
+    """
+
+    source_id: str
+    offset: int
+    line: int | None
+    scheduler: str
+    cluster: str
+    job_id: str
+    step: str = ""
+    state: str = ""  # base word in upper case: COMPLETED, FAILED, NODE_FAIL, CANCELLED, TIMEOUT, PREEMPTED, ...
+    submit: Stamp = NO_STAMP
+    start: Stamp = NO_STAMP
+    end: Stamp = NO_STAMP
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    nodes: tuple[str, ...] = ()
+    n_nodes: int | None = None
+    n_gpus: int | None = None
+    user: str = ""
+    account: str = ""
+    name: str = ""
+    reason: str = ""
+    extra: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        return (self.source_id, self.offset, self.job_id, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A part of an input that could not be used, and why. `length` bytes from `offset` of the member."""
+
+    path: str  # inner path, for people
+    source_id: str  # "" where the file could not even be opened
+    offset: int
+    length: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that one range or one whole input gave. The unit that the pipeline moves and the store takes in."""
+
+    sources: tuple[SourceFact, ...] = ()
+    signals: tuple[SignalFact, ...] = ()
+    progress: tuple[ProgressFact, ...] = ()
+    fragments: tuple[RunFragment, ...] = ()
+    quarantine: tuple[Quarantine, ...] = field(default_factory=tuple)
+
+
+def merge_facts(parts: Iterable[Facts]) -> Facts:
+    """Any number of partial views as one, sorted by key: the same rows whatever the cut, order or repetition."""
+    sources: dict[str, SourceFact] = {}
+    signals: dict[str, SignalFact] = {}
+    progress: dict[tuple[str, int], ProgressFact] = {}
+    fragments: dict[tuple[str, int, str, str], RunFragment] = {}
+    quarantine: set[Quarantine] = set()
+    for part in parts:
+        for src in part.sources:
+            seen = sources.get(src.source_id)
+            sources[src.source_id] = src if seen is None else merge_sources(seen, src)
+        for sig in part.signals:
+            known = signals.get(sig.signal_id)
+            signals[sig.signal_id] = sig if known is None else merge_signals(known, sig)
+        for prog in part.progress:
+            key = (prog.source_id, prog.cell)
+            had = progress.get(key)
+            progress[key] = prog if had is None else merge_progress(had, prog)
+        for frag in part.fragments:
+            fragments[frag.key] = frag
+        quarantine.update(part.quarantine)
+    return Facts(
+        sources=tuple(v for _, v in sorted(sources.items())),
+        signals=tuple(v for _, v in sorted(signals.items())),
+        progress=tuple(v for _, v in sorted(progress.items())),
+        fragments=tuple(v for _, v in sorted(fragments.items())),
+        quarantine=tuple(sorted(quarantine, key=lambda q: (q.path, q.offset, q.length, q.reason))),
+    )
