@@ -1,4 +1,4 @@
-"""The interfaces between knowledge, engines and whoever scans: what a rule is, what matching gives, what a hit means."""
+"""The interfaces between knowledge, engines and whoever scans: a rule, what matching gives, what a hit means."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def merge_signals(a: SignalFact, b: SignalFact) -> SignalFact:
     tail = a if (a.last.us, a.last_offset) >= (b.last.us, b.last_offset) else b
     return replace(
         lead,
-        first_line=lead.first_line if lead.first_offset != other.first_offset else (lead.first_line or other.first_line),
+        first_line=lead.first_line or (other.first_line if lead.first_offset == other.first_offset else None),
         last=tail.last,
         last_offset=tail.last_offset,
         ranks=merge_ranks(a.ranks, b.ranks),
@@ -149,11 +149,13 @@ class SourceFact:
     note: str | None = None
 
 
-T = TypeVar("T", str, int, tuple[int, str], tuple[str, int, int])
+T = TypeVar("T", str, tuple[int, str], tuple[str, int, int])
 
 
 def _union(a: Iterable[T], b: Iterable[T]) -> tuple[T, ...]:
-    return tuple(sorted({*a, *b}))
+    both = set(a)
+    both.update(b)
+    return tuple(sorted(both))
 
 
 def _merge_spans(
