@@ -54,6 +54,9 @@ class JobRun:
     log_end_us: int | None = None
     uncertainty_s: float = 1.0
     extra: tuple[str, ...] = ()
+    # where the attempt stands in its logs: (source_id, first byte, byte after the last one or -1 for "to the end")
+    spans: tuple[tuple[str, int, int], ...] = ()
+    roots: tuple[str, ...] = ()  # input roots that its fragments and logs came from
 
     @property
     def label(self) -> str:
@@ -100,7 +103,14 @@ class Event:
     maturity: str = "stable"
     strength: str = "strong"  # `weak`: a generic failure line
     progress_after: int = 0  # completed steps of the whole job after the event's last occurrence
+    progress_before: int = 0  # completed steps of the attempt seen before its first occurrence
     tags: frozenset[str] = frozenset()
+    hosts: tuple[str, ...] = ()  # all hosts that said it, or that it names (a node list); first = `host`
+    back: str | None = None  # signal that the line itself names as its cause
+    cause: str = ""  # the free cause string of a decision
+    meaning: str = ""
+    links: tuple[tuple[str, str, float], ...] = ()  # (cause signal or glob, where, within_s)
+    order: int = 0  # position in its source family where no clock helps (offset)
 
     def field(self, name: str, default: str = "") -> str:
         for key, value in self.fields:
