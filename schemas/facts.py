@@ -263,6 +263,14 @@ class RunFragment:
         return (self.source_id, self.offset, self.job_id, self.step)
 
 
+def merge_fragments(a: RunFragment, b: RunFragment) -> RunFragment:
+    """Two readings of one record: the one that knows the later end leads (a running job's row is rewritten in place).
+
+    A total order, so that the reading which is met first never matters.
+    """
+    return max(a, b, key=lambda f: (f.end.kind != "none", f.end.us, f.start.us, repr(f)))
+
+
 @dataclass(frozen=True, slots=True)
 class Quarantine:
     """A part of an input that could not be used, and why. `length` bytes from `offset` of the member."""
@@ -304,7 +312,8 @@ def merge_facts(parts: Iterable[Facts]) -> Facts:
             had = progress.get(key)
             progress[key] = prog if had is None else merge_progress(had, prog)
         for frag in part.fragments:
-            fragments[frag.key] = frag
+            read = fragments.get(frag.key)
+            fragments[frag.key] = frag if read is None else merge_fragments(read, frag)
         quarantine.update(part.quarantine)
     return Facts(
         sources=tuple(v for _, v in sorted(sources.items())),
