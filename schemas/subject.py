@@ -110,6 +110,7 @@ class Event:
     cause: str = ""  # the free cause string of a decision
     meaning: str = ""
     links: tuple[tuple[str, str, float], ...] = ()  # (cause signal or glob, where, within_s)
+    keys: tuple[str, ...] = ()  # distinct identity strings of the folded signals (`op=ALLREDUCE;seq=78`), at most 32
     order: int = 0  # position in its source family where no clock helps (offset)
 
     def field(self, name: str, default: str = "") -> str:
@@ -150,6 +151,7 @@ class Subject:
     site_events: tuple[Event, ...] = ()  # same minutes, other hosts: for shared causes
     facts: tuple[str, ...] = ()  # `name=value` of the sources involved (driver_version=...)
     hosts_in_root: tuple[str, ...] = ()
+    previous: tuple[Event, ...] = ()  # events of the attempt before this one of the same job
 
 
 @dataclass(frozen=True, slots=True)
