@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -99,8 +99,13 @@ class Ruleset(Protocol):
     number: int
     rules: Mapping[str, Rule]
 
-    def match(self, text: str, family: str) -> list[tuple[Rule, dict[str, str]]]:
-        """Rules whose pattern matches the framed text, most specific first, and their non-empty named groups."""
+    def match(
+        self, text: str, family: str, candidates: Collection[str] | None = None
+    ) -> list[tuple[Rule, dict[str, str]]]:
+        """Rules whose pattern matches the framed text, most specific first, and their non-empty named groups.
+
+        candidates: ids of the rules whose anchors were found on the line (`hit_lines`); None looks them up here.
+        """
 
     def meaning(self, rule_id: str, fields: Mapping[str, str]) -> Meaning:
         """What a hit means (tables looked up). Unknown codes get an honest `unknown`-role meaning, never an error."""
