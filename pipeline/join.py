@@ -114,6 +114,14 @@ class _Joiner:
             if run.job_id:
                 self.by_job[run.job_id].append(run)
 
+    def attempts_of(self, run: JobRun) -> list[JobRun]:
+        """The other attempts of the run's job: by job id, else by a log that they share."""
+        if run.job_id:
+            found = self.by_job[run.job_id]
+        else:
+            found = [r for sid in run.source_ids for r in self.owners[sid]]
+        return [r for r in dict.fromkeys(found) if r.run_key != run.run_key]
+
     def runs_of(self, p: Placed) -> list[JobRun]:
         """The runs that a placed signal belongs to; [] for none."""
         if p.fact.source_id in self.owners:
