@@ -1,0 +1,136 @@
+"""`faultbeam evaluate DIR`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.cli.options import format_option, settings, settings_options
+from pipeline.cli.output import emit_json, emit_table, plain
+
+if TYPE_CHECKING:
+    from pipeline.scoring import Constant, Report, Share
+
+
+@click.command(
+    "evaluate",
+    epilog="Example:  faultbeam evaluate tests/cases --verbose    (each folder in it has logs and a case.json)",
+)
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--verbose", "-v", is_flag=True, help="One line a case: expected, answer, confidence, cause, verdict.")
+@click.option(
+    "--fail-under",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Exit 1 if a smaller share of the answers is acceptable.",
+)
+@settings_options
+@format_option
+def command(
+    folder: Path,
+    verbose: bool,
+    fail_under: float | None,
+    cluster: str | None,
+    tz: str | None,
+    engine: str | None,
+    assignments: tuple[tuple[str, str], ...],
+    output_format: str,
+) -> None:
+    """Score the attribution on incidents with known causes.
+
+    DIR holds folders with a case.json, or files with a labels_dev.tsv. Each case is copied to a neutral place, so that
+    no name gives its answer away. Beside the score stands what fixed answers would get on the same cases.
+    """
+    from pipeline.evaluate import default_diagnose, evaluate
+
+    chosen = settings(cluster, tz, engine, assignments)
+    report = evaluate(folder, default_diagnose(**chosen.model_dump()), _progress())
+    if output_format == "json":
+        emit_json(report.as_dict(verdicts=verbose))
+    else:
+        _print(report, verbose=verbose)
+    if fail_under is not None and (report.acceptable.value or 0.0) < fail_under:
+        click.echo(f"acceptable {_share(report.acceptable)} is under {fail_under}", err=True)
+        click.get_current_context().exit(1)
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        click.echo(f"\r{done}/{total} cases" + ("\n" if done == total else ""), err=True, nl=False)
+
+    return show
+
+
+def _share(share: Share) -> str:
+    if share.value is None:
+        return "-"
+    return f"{share.value:.3f} ({share.k}/{share.n}, {share.low:.2f}-{share.high:.2f})"
+
+
+def _print(report: Report, *, verbose: bool) -> None:
+    if verbose:
+        emit_table(
+            ["case", "expected", "answer", "conf", "cause", ""],
+            [
+                (v.case, v.expected, v.answer, v.confidence, v.cause or v.error, _word(v.strict, v.acceptable))
+                for v in report.verdicts
+            ],
+        )
+        click.echo()
+    click.echo(f"cases             {report.cases}")
+    click.echo(f"strict            {_share(report.strict)}")
+    click.echo(f"acceptable        {_share(report.acceptable)}")
+    click.echo(f"macro-F1          {report.macro_f1:.3f}")
+    click.echo(f"abstained         {report.abstained}")
+    click.echo(f"missed            {report.missed}")
+    click.echo(f"wrong and sure    {report.wrong_sure}   (a named component, confidence 0.8 or more)")
+    click.echo(f"false alarms      {report.false_alarms}   (a named component where nothing was interrupted)")
+    click.echo(f"extra incidents   {report.extra_incidents}")
+    if report.errors:
+        click.echo(f"could not be run  {report.errors}")
+    fields = ", ".join(f"{name} {_share(s)}" for name, s in report.first_failing.items() if name != "all" and s.n)
+    if fields:
+        click.echo(f"first failing     {_share(report.first_failing['all'])}   {fields}")
+    click.echo(f"slowest case      {report.slowest_s:.2f} s")
+    click.echo("\nwhat fixed answers score on the same cases")
+    for name, constant in (
+        ("best constant, strict", report.best_constant_strict),
+        ("best constant, acceptable", report.best_constant_acceptable),
+        ("", report.none_else_unknown),
+    ):
+        click.echo(f"  {_constant(name, constant)}")
+    table5 = report.table5_constant
+    click.echo(
+        f"  always Faulty GPU, on Table 5 of the Llama 3 paper: accuracy {table5['accuracy']:.3f}, "
+        f"macro-F1 {table5['macro_f1']:.3f}\n"
+    )
+    emit_table(
+        ["expected", "cases", "strict", "acceptable", "answered", "precision"],
+        [
+            (c.component, c.support, _share(c.strict), _share(c.acceptable), c.answered, _share(c.precision))
+            for c in report.by_class
+        ],
+    )
+    click.echo()
+    emit_table(
+        ["decidable", "strict", "acceptable"],
+        [(name, _share(s["strict"]), _share(s["acceptable"])) for name, s in report.by_decidable.items()],
+    )
+
+
+def _constant(name: str, constant: Constant) -> str:
+    lead = f"{name}: always {plain(constant.answer)}" if name else constant.answer
+    return f"{lead}: strict {_share(constant.strict)}, acceptable {_share(constant.acceptable)}"
+
+
+def _word(strict: bool, acceptable: bool) -> str:
+    if strict:
+        return "right"
+    return "acceptable" if acceptable else "WRONG"

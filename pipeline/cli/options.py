@@ -1,0 +1,153 @@
+"""Options that several commands share, as decorators, and the types of their values.
+
+Nothing heavy is imported here: `settings()` reads `schemas.settings` only when a command runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from schemas.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_WAREHOUSE = "sqlite:///faultbeam.db"
+
+
+class Time(click.ParamType):
+    """An ISO-8601 time as microseconds since 1970 UTC. Without a zone it is read as UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
+        if isinstance(value, int):
+            return value
+        try:
+            stamp = datetime.fromisoformat(str(value).strip().replace(" ", "T", 1))
+        except ValueError:
+            self.fail(f"{value!r} is not a time; write it like 2026-03-01T12:30:00Z", param, ctx)
+        if stamp.tzinfo is None:
+            stamp = stamp.replace(tzinfo=UTC)
+        return int((stamp - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
+
+
+TIME = Time()
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+
+
+class Assignment(click.ParamType):
+    """`name=value` as a pair."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:  # noqa: ANN401
+        if isinstance(value, tuple):
+            return value
+        found = _ASSIGNMENT.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not of the form name=value", param, ctx)
+        return found[1], found[2]
+
+
+ASSIGNMENT = Assignment()
+
+
+def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    def apply(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
+
+
+def format_option(function: F) -> F:
+    """`--format table|json` as `output_format`."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="A table for people, or JSON for programs.",
+    )(function)
+
+
+def warehouse_option(*, required: bool = True) -> Callable[[F], F]:
+    """`--warehouse URL`; the default file, or none where the command can do without."""
+    return click.option(
+        "--warehouse",
+        metavar="URL",
+        envvar="FAULTBEAM_WAREHOUSE",
+        default=DEFAULT_WAREHOUSE if required else None,
+        show_default=required,
+        help="SQLAlchemy URL of the warehouse: sqlite:///FILE or postgresql+psycopg://USER@HOST/DB."
+        + ("" if required else " Adds the history of the hosts."),
+    )
+
+
+def period_options(function: F) -> F:
+    """`--since` and `--until` as `since` and `until` (microseconds UTC or None)."""
+    return _stack(
+        click.option("--since", type=TIME, help="From this time on (ISO-8601; UTC where it names no zone)."),
+        click.option("--until", type=TIME, help="Up to this time."),
+    )(function)
+
+
+def settings_options(function: F) -> F:
+    """`--cluster`, `--tz`, `--engine` and `--set`; pass their values to `settings()`."""
+    return _stack(
+        click.option("--cluster", metavar="NAME", help="Name of the cluster that the logs come from."),
+        click.option("--tz", metavar="ZONE", help="Zone of stamps that name none, like Europe/Berlin (default: UTC)."),
+        click.option("--engine", type=click.Choice(["auto", "hyperscan", "re2"]), help="Scan engine."),
+        click.option(
+            "--set",
+            "assignments",
+            type=ASSIGNMENT,
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Any other setting, like window_before_s=900 (docs/settings.md lists them).",
+        ),
+    )(function)
+
+
+def settings(
+    cluster: str | None = None,
+    tz: str | None = None,
+    engine: str | None = None,
+    assignments: tuple[tuple[str, str], ...] = (),
+) -> Settings:
+    """Settings from options, then `FAULTBEAM_*` variables, then defaults. Wrong names and values are wrong use."""
+    from pydantic import ValidationError
+
+    from schemas.settings import Settings
+
+    given: dict[str, Any] = dict(assignments)
+    given.update({k: v for k, v in (("cluster", cluster), ("tz", tz), ("engine", engine)) if v is not None})
+    try:
+        made = Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(Settings.model_fields)
+        msg = f"setting {name}={first.get('input')!r}: {first['msg']}. Settings are: {known}."
+        raise click.UsageError(msg) from None
+    _check_zone(made.tz)
+    return made
+
+
+def _check_zone(name: str) -> None:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        msg = f"--tz {name!r} is not a time zone of this machine; write it like Europe/Berlin or UTC"
+        raise click.UsageError(msg) from None
