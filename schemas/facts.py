@@ -196,7 +196,10 @@ def merge_sources(a: SourceFact, b: SourceFact) -> SourceFact:
 class ProgressFact:
     """Training progress read in one 64 KiB cell of one source: `first` and `last` completed step and when.
 
-    step_s: median seconds per step as printed or as differences of stamps, None where neither is known.
+    step_s: median seconds per step as printed or as differences of stamps, None where neither is known. series: what
+    was counted and by which kind of line (`step/megatron`, `step/tqdm:25120`, `epoch/plain`), so that bars of other
+    work are told from training when cells meet. points: (offset, step, microseconds in the stamp's frame or -1), at
+    most 64 of the cell's lines, the last ones always.
     """
 
     source_id: str
@@ -209,6 +212,8 @@ class ProgressFact:
     last_offset: int
     n: int
     step_s: float | None = None
+    series: str = ""
+    points: tuple[tuple[int, int, int], ...] = ()
 
 
 def merge_progress(a: ProgressFact, b: ProgressFact) -> ProgressFact:
