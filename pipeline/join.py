@@ -60,14 +60,14 @@ class _RunIndex:
 
     def __init__(self, runs: Sequence[JobRun], settings: Settings) -> None:
         self.windows = {run.run_key: window(run, settings) for run in runs}
-        self._timed = sorted(
-            ((w.low, w.high, run) for run in runs if (w := self.windows[run.run_key]).low is not None),
-            key=lambda item: (item[0], item[1], item[2].run_key),
-        )
+        timed: list[tuple[int, int, JobRun]] = []
+        for run in runs:
+            span = self.windows[run.run_key]
+            if span.low is not None and span.high is not None:
+                timed.append((span.low, span.high, run))
+        self._timed = sorted(timed, key=lambda item: (item[0], item[1], item[2].run_key))
         self._lows = [low for low, _, _ in self._timed]
-        self._longest = max(
-            (high - low for low, high, _ in self._timed if low is not None and high is not None), default=0
-        )
+        self._longest = max((high - low for low, high, _ in self._timed), default=0)
         sets: dict[tuple[str, ...], frozenset[str]] = {}
         self.nodes = {run.run_key: sets.setdefault(run.nodes, frozenset(run.nodes)) for run in runs}
 
@@ -116,10 +116,7 @@ class _Joiner:
 
     def attempts_of(self, run: JobRun) -> list[JobRun]:
         """The other attempts of the run's job: by job id, else by a log that they share."""
-        if run.job_id:
-            found = self.by_job[run.job_id]
-        else:
-            found = [r for sid in run.source_ids for r in self.owners[sid]]
+        found = self.by_job[run.job_id] if run.job_id else [r for sid in run.source_ids for r in self.owners[sid]]
         return [r for r in dict.fromkeys(found) if r.run_key != run.run_key]
 
     def runs_of(self, p: Placed) -> list[JobRun]:

@@ -1,0 +1,222 @@
+"""Weighing the candidates: which one is the root, how sure, what else it could be.
+
+Order of evidence (see the knowledge): an explicit statement first; then, among candidates of comparable weight, the
+earliest; where no clock tells, the stronger, hardware before job text. What another candidate explains is a
+consequence and no rival.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from classifiers.engine.candidates import Candidate
+from classifiers.engine.explain import before, linked
+from classifiers.engine.outcome import Outcome
+from classifiers.engine.resolve import base_weight, resolve
+from classifiers.engine.shapes import SHAPES
+from schemas.subject import Event, Subject
+from schemas.taxonomy import is_named
+
+#: Candidates at least this strong, relative to the strongest, compete by order.
+COMPARABLE = 0.6
+#: No answer is surer than this.
+CEILING = 0.97
+_HARDWARE = frozenset({"gpu", "net", "host", "facility"})
+
+
+def _domain(component: str) -> str:
+    return component.split(".", 1)[0]
+
+
+def _family(event: Event) -> str:
+    if event.family == "job":
+        return "job"
+    return "hardware" if _domain(resolve(event)[0]) in _HARDWARE else "system"
+
+
+def from_events(subject: Subject) -> list[Candidate]:
+    """One candidate an event that may be a cause."""
+    out = []
+    for event in subject.events:
+        weight = base_weight(event)
+        component, alt = resolve(event)
+        if weight > 0 and component and is_named(component):
+            out.append(
+                Candidate(
+                    component,
+                    weight,
+                    event.cause or event.signal,
+                    (event,),
+                    event.meaning or event.signal,
+                    _family(event),
+                    alt,
+                )
+            )
+    return out
+
+
+def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
+    """What the scheduler's own word says of the cause."""
+    run = subject.run
+    if run is None:
+        return []
+    tags = {t for e in subject.events for t in e.tags}
+    told = tuple(e for e in subject.events if {"preempt", "time_limit", "cancel", "oom", "maintenance"} & e.tags)
+    state = run.state
+    reason = run.reason.lower()
+    out = []
+    if state == "PREEMPTED" or "preempt" in tags:
+        out.append(
+            Candidate(
+                "scheduler.preempted",
+                0.95,
+                "preempted",
+                _with(told, "preempt"),
+                "a higher priority took the nodes",
+                "scheduler",
+                None,
+                final=True,
+            )
+        )
+    if state in ("TIMEOUT", "DEADLINE") or "time_limit" in tags:
+        out.append(
+            Candidate(
+                "scheduler.time_limit",
+                0.9,
+                "time_limit",
+                _with(told, "time_limit"),
+                "the time limit was reached",
+                "scheduler",
+                "unknown",
+                final=not result.hanging,
+            )
+        )
+    if state == "OUT_OF_MEMORY":
+        out.append(
+            Candidate(
+                "software.bug", 0.88, "oom_kill", _with(told, "oom"), "the job passed its memory limit", "scheduler"
+            )
+        )
+    if state == "CANCELLED" or ("cancel" in tags and state in ("", "RUNNING")):
+        planned = any(word in reason for word in ("maint", "upgrade", "reservation"))
+        out.append(
+            Candidate(
+                "maintenance.planned" if planned else "scheduler.cancelled",
+                0.8,
+                "cancelled",
+                _with(told, "cancel"),
+                "the job was cancelled",
+                "scheduler",
+                "unknown",
+            )
+        )
+    return out
+
+
+def _with(events: Sequence[Event], tag: str) -> tuple[Event, ...]:
+    return tuple(e for e in events if tag in e.tags)
+
+
+def gather(subject: Subject, result: Outcome) -> list[Candidate]:
+    """All candidates: from events, from the scheduler's word, from shapes."""
+    shaped = [c for shape in SHAPES for c in shape(subject)]
+    return [*from_events(subject), *from_state(subject, result), *shaped]
+
+
+def _explains(a: Candidate, b: Candidate) -> bool:
+    """Whether `a` makes `b` a consequence."""
+    if a.root is None or b.root is None or a is b:
+        return False
+    if linked(a.root, b.root) and not (linked(b.root, a.root) and before(a.root, b.root) is not True):
+        return True
+    if a.family == "shape" and any(e.id == b.root.id for e in a.events):
+        return True
+    # A strong cause in the system explains what the job printed from then on; a strong line of the job explains the
+    # generic failure lines after it.
+    if b.family == "job" and before(b.root, a.root) is not True:
+        if a.family == "hardware" and a.weight >= 0.6 and a.weight > b.weight - 0.25:
+            return True
+        if a.family == "job" and a.root.strength == "strong" and b.root.strength == "weak" and a.weight >= b.weight:
+            return True
+    return False
+
+
+def _earlier(a: Candidate, b: Candidate) -> bool | None:
+    if a.root is None or b.root is None:
+        return None
+    return before(a.root, b.root)
+
+
+def rank(candidates: Sequence[Candidate], result: Outcome) -> list[Candidate]:
+    """Candidates with consequences marked down, the chosen one first."""
+    marked: list[Candidate] = []
+    for c in candidates:
+        by = [o for o in candidates if _explains(o, c) and not _explains(c, o)]
+        marked.append(replace(c, weight=round(c.weight * 0.25, 4)) if by else c)
+    marked = _supported(marked)
+    finals = [c for c in marked if c.final]
+    faults = [c for c in marked if not c.final and c.family != "scheduler" and c.weight >= 0.5]
+    if finals:
+        top_final = max(finals, key=lambda c: c.weight)
+        rival = [f for f in faults if _earlier(f, top_final) is True and top_final.component == "scheduler.time_limit"]
+        if not rival:
+            return _order(marked, top_final)
+    cancelled = [c for c in marked if c.component == "scheduler.cancelled"]
+    if cancelled and faults:
+        marked = [c if c.component != "scheduler.cancelled" else replace(c, weight=0.2) for c in marked]
+    elif cancelled and result.hanging:
+        marked = [c if c.component != "scheduler.cancelled" else replace(c, weight=0.3) for c in marked]
+    if not marked:
+        return []
+    best = max(c.weight for c in marked)
+    near = [c for c in marked if c.weight >= COMPARABLE * best]
+    chosen = near[0]
+    for c in near[1:]:
+        order = _earlier(c, chosen)
+        stronger = (c.weight, c.family == "hardware", c.component) > (
+            chosen.weight,
+            chosen.family == "hardware",
+            chosen.component,
+        )
+        if order is True or (order is None and stronger):
+            chosen = c
+    return _order(marked, chosen)
+
+
+def _order(candidates: Sequence[Candidate], chosen: Candidate) -> list[Candidate]:
+    rest = sorted((c for c in candidates if c is not chosen), key=lambda c: (-c.weight, c.component, c.cause))
+    return [chosen, *rest]
+
+
+def _supported(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Independent signals of one component on one host raise each other a little."""
+    groups: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for c in candidates:
+        if c.root is not None and c.weight > 0.2:
+            groups[(c.component, c.root.host)].add(c.root.signal)
+    out = []
+    for c in candidates:
+        n = len(groups.get((c.component, c.root.host), ())) if c.root is not None else 1
+        out.append(replace(c, weight=round(1 - (1 - c.weight) * 0.75 ** min(n - 1, 3), 4)) if n > 1 else c)
+    return out
+
+
+def confidence(ranked: Sequence[Candidate]) -> tuple[float, list[tuple[str, float]]]:
+    """(confidence of the first, alternatives with theirs): the rest of the probability goes to rivals by weight."""
+    if not ranked:
+        return 0.0, []
+    top = ranked[0]
+    rivals: dict[str, float] = defaultdict(float)
+    for c in ranked[1:]:
+        if c.component != top.component:
+            rivals[c.component] = max(rivals[c.component], c.weight)
+    pull = max(rivals.values(), default=0.0)
+    sure = min(CEILING, top.weight * (1 - 0.35 * pull))
+    if top.alt:
+        rivals[top.alt] = max(rivals.get(top.alt, 0.0), 0.3 * top.weight)
+    total = sum(rivals.values()) or 1.0
+    left = 1 - sure
+    shares = [(name, round(min(left * w / total, left), 3)) for name, w in rivals.items() if w > 0.02]
+    return round(sure, 3), sorted(shares, key=lambda item: (-item[1], item[0]))[:4]

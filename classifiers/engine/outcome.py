@@ -1,0 +1,80 @@
+"""Was anything interrupted, and how did it look to the scheduler?
+
+A run that reached its own end has no incident, however alarming its text. A log that just stops is cut or still
+running. A host without a job has a fault when a signal on it is fatal to the work there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from classifiers.engine.resolve import base_weight, cleared, resolve
+from schemas.subject import Event, JobRun, Subject
+from schemas.taxonomy import is_named
+
+#: Scheduler words for a run that ended well, and for runs that have not ended.
+ENDED_WELL = frozenset({"COMPLETED", "SUCCEEDED", "COMPLETING"})
+NOT_ENDED = frozenset({"RUNNING", "PENDING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "REQUEUED", "RESIZING"})
+#: Least weight of a fault that makes a log without a scheduler's word an interruption.
+LOG_FAULT = 0.25
+#: Evidence on its own that something stopped, without being a cause.
+STOP_TAGS = frozenset(
+    {"timeout", "exit_code", "restart", "teardown", "cancel", "preempt", "time_limit", "oom", "nodefail"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """interrupted: whether there is an incident. hanging: allocated and without progress. word: for summaries."""
+
+    interrupted: bool
+    hanging: bool
+    word: str
+    why: str
+
+
+def _stops(events: tuple[Event, ...]) -> list[Event]:
+    """Events that say that something of the run stopped and after which no progress came."""
+    return [e for e in events if not cleared(e) and (STOP_TAGS & e.tags or base_weight(e) >= LOG_FAULT)]
+
+
+def of_run(run: JobRun, subject: Subject) -> Outcome:
+    """The outcome of a job run."""
+    if run.state in ENDED_WELL:
+        return Outcome(False, False, run.state.lower(), "the scheduler says that the run completed")
+    if run.planned_end:
+        return Outcome(False, False, "ended by plan", "the run ended itself after a good save")
+    if run.success and not run.in_job_attempt and run.state in ("", *NOT_ENDED):
+        return Outcome(False, False, "finished", "the log says that the run reached its own end")
+    if run.state and run.state not in NOT_ENDED:
+        return Outcome(True, False, run.state, f"the scheduler's word is {run.state}")
+    if run.in_job_attempt and not run.success:
+        return Outcome(True, False, "restarted", "the job was restarted inside its allocation")
+    stops = _stops(subject.events)
+    if run.exit_code not in (None, 0) or run.exit_signal:
+        return Outcome(True, False, "failed", f"exit code {run.exit_code}, signal {run.exit_signal}")
+    if run.still_running and run.last_progress_us is not None:
+        return Outcome(True, True, "hanging", "no progress for longer than ten steps while allocated")
+    if stops:
+        return Outcome(True, False, "stopped", f"{stops[0].signal} and no progress after it")
+    if run.end_known and not run.success:
+        return Outcome(True, False, "ended", "an end marker is missing or says that the run did not succeed")
+    return Outcome(False, False, "cut", "the log just stops: cut or still running")
+
+
+def of_host(subject: Subject) -> Outcome:
+    """The outcome of a fault episode: a signal fatal to the work there, or `maybe` with processes seen hit."""
+    named = [e for e in subject.events if base_weight(e) > 0 and is_named(resolve(e)[0]) and "recovered" not in e.tags]
+    fatal = [e for e in named if e.fatal == "y" and e.severity not in ("info",)]
+    if fatal:
+        return Outcome(True, False, "host fault", f"{fatal[0].signal} is fatal to the work on the host")
+    hit = [e for e in subject.events if "process_hit" in e.tags or "nodefail" in e.tags or "boot" in e.tags]
+    maybe = [e for e in named if e.fatal == "maybe" and e.severity not in ("info",)]
+    if maybe and (hit or any(e.field("pid") not in ("", "'<unknown>'", "<unknown>") for e in maybe)):
+        return Outcome(True, False, "host fault", f"{maybe[0].signal}, with processes hit")
+    return Outcome(False, False, "health", "nothing fatal to the work on the host")
+
+
+def outcome(subject: Subject) -> Outcome:
+    """See `of_run` and `of_host`."""
+    return of_run(subject.run, subject) if subject.run is not None else of_host(subject)

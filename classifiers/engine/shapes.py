@@ -1,0 +1,237 @@
+"""Patterns over several events that say more than each alone. Each function looks for one shape and gives candidates.
+
+Every shape is written for a kind of report, named in its docstring, never for one report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from classifiers.engine.candidates import Candidate
+from classifiers.engine.resolve import base_weight, cleared, resolve
+from schemas.subject import Event, Subject
+
+Shape = Callable[[Subject], Iterable[Candidate]]
+
+#: Hosts that go down within this of each other share a cause, seconds.
+TOGETHER_S = 600.0
+
+
+def _alive(subject: Subject) -> list[Event]:
+    return [e for e in subject.events if not cleared(e)]
+
+
+def lost_together(subject: Subject) -> Iterable[Candidate]:
+    """Hosts of a site that reboot or vanish in the same minutes: shared power or cooling (kind: mass node loss)."""
+    marks = {"nodefail", "boot", "power"}
+    own = [e for e in _alive(subject) if marks & e.tags]
+    others = [e for e in subject.site_events if marks & e.tags]
+    if not own:
+        return
+    deeper = [e for e in _alive(subject) if base_weight(e) >= 0.5 and not marks & e.tags and e.family != "job"]
+    if deeper:
+        return
+    hosts = {h for e in (*own, *others) for h in e.hosts}
+    power = [e for e in (*own, *others) if "power" in e.tags]
+    if len(hosts) < 2:
+        return
+    times = [e.t for e in (*own, *others) if e.t is not None]
+    if times and max(times) - min(times) > 2 * TOGETHER_S:
+        return
+    lead = tuple(sorted(own, key=lambda e: (e.t is None, e.t or 0.0, e.id)))
+    if power:
+        yield Candidate(
+            "facility", 0.85, "shared_power", lead, f"{len(hosts)} hosts lost power together", "shape", "host.power"
+        )
+    elif len(hosts) >= 3:
+        weight = 0.62 if len(hosts) < 6 else 0.75
+        yield Candidate(
+            "facility",
+            weight,
+            "mass_node_loss",
+            lead,
+            f"{len(hosts)} hosts went down within minutes",
+            "shape",
+            "host.power",
+        )
+
+
+def reboot_without_reason(subject: Subject) -> Iterable[Candidate]:
+    """A host of the run boots anew with nothing before it (kind: silent reboot). A power record makes it the supply."""
+    boots = [e for e in _alive(subject) if "boot" in e.tags]
+    if not boots or any("planned_boot" in e.tags for e in _alive(subject)):
+        return
+    power = [e for e in _alive(subject) if "power" in e.tags and e.family == "bmc"]
+    if power:
+        yield Candidate(
+            "host.power", 0.8, "power_loss", (power[0], *boots), "the BMC saw the host lose power", "shape", "host.os"
+        )
+    else:
+        yield Candidate(
+            "host.os", 0.55, "reboot", tuple(boots), "the host rebooted and left no reason", "shape", "host.power"
+        )
+
+
+def first_contact_failed(subject: Subject) -> Iterable[Candidate]:
+    """The network of a job fails before its first step: set-up, not a part (kind: RDMA error at first collective)."""
+    run = subject.run
+    if run is None or run.first_step is not None:
+        return
+    net = [e for e in _alive(subject) if e.family == "job" and resolve(e)[0] in ("net.fabric", "net.nic")]
+    kernel = [e for e in _alive(subject) if e.family != "job" and base_weight(e) >= 0.3]
+    repeated = any(e.count >= 8 and "flap" in e.tags for e in net)
+    if net and not kernel and not repeated and not any("init" not in e.tags and e.progress_before for e in net):
+        yield Candidate(
+            "software.bug",
+            0.6,
+            "network_setup",
+            tuple(net),
+            "the network failed before any step was made",
+            "shape",
+            resolve(net[0])[0],
+        )
+
+
+def _collectives(event: Event) -> Iterable[tuple[str, str, int]]:
+    for key in event.keys:
+        fields = dict(part.split("=", 1) for part in key.split(";") if "=" in part)
+        seq = fields.get("seq", "")
+        if seq.isdigit():
+            yield fields.get("pg", ""), fields.get("op", ""), int(seq)
+
+
+def ranks_out_of_step(subject: Subject) -> Iterable[Candidate]:
+    """Ranks wait in different collectives of one group: they ran different code (kind: time-out by mismatch)."""
+    seen: dict[str, set[tuple[str, int]]] = defaultdict(set)
+    timeouts = [e for e in _alive(subject) if "timeout" in e.tags]
+    for event in timeouts:
+        for pg, op, seq in _collectives(event):
+            seen[pg].add((op, seq))
+    for _pg, entries in sorted(seen.items()):
+        ops = {op for op, _ in entries}
+        seqs = {seq for _, seq in entries}
+        if len(entries) < 2 or max(seqs) - min(seqs) > 16:
+            continue
+        if len(ops) == 1 or len(seqs) == 1:
+            yield Candidate(
+                "software.bug",
+                0.62,
+                "collective_mismatch",
+                tuple(timeouts),
+                "ranks of one group waited in different collectives",
+                "shape",
+                "unknown.nccl_timeout",
+            )
+            return
+
+
+def unrelated_crashes(subject: Subject) -> Iterable[Candidate]:
+    """Several unrelated programs of one host crash by memory faults (kind: random segfaults, bad memory)."""
+    programs: dict[str, set[str]] = defaultdict(set)
+    events: dict[str, list[Event]] = defaultdict(list)
+    for event in (*subject.history, *subject.events):
+        if "crash" not in event.tags or event.family == "job":
+            continue
+        name = re.sub(r"\d+(?:\.\d+)*$", "", event.field("name") or event.field("comm") or event.field("task"))
+        if name:
+            programs[event.host].add(name)
+            events[event.host].append(event)
+    for host, names in sorted(programs.items()):
+        if len(names) >= 3:
+            yield Candidate(
+                "host.memory",
+                0.6,
+                "random_crashes",
+                tuple(events[host]),
+                f"{len(names)} unrelated programs crashed on one host",
+                "shape",
+                "host.cpu",
+            )
+
+
+def same_fault_again(subject: Subject) -> Iterable[Candidate]:
+    """An attempt dies at start-up after one that died of hardware on the same hosts (kind: restart on a bad node)."""
+    run = subject.run
+    if run is None or not subject.previous or run.first_step is not None:
+        return
+    hard = [e for e in subject.previous if base_weight(e) >= 0.6 and resolve(e)[0].split(".")[0] in ("gpu", "host")]
+    now = [e for e in _alive(subject) if e.family == "job" and base_weight(e) > 0]
+    gpu_words = [e for e in now if "cuda" in e.signal or "gpu" in e.signal or "oom" in e.tags]
+    own_hardware = [e for e in now if resolve(e)[0].split(".")[0] in ("gpu", "host", "net")]
+    if hard and gpu_words and not own_hardware:
+        component, alt = resolve(hard[0])
+        yield Candidate(
+            component,
+            0.66,
+            hard[0].cause or hard[0].signal,
+            (*hard[:1], *gpu_words),
+            "the attempt before died of this fault and this one failed before its first step",
+            "shape",
+            alt or "software.bug",
+            final=True,
+        )
+
+
+def flapping_link(subject: Subject) -> Iterable[Candidate]:
+    """Port events: many, on several hosts or all ports of a host: the fabric; one that stays down: the adapter."""
+    ports = [e for e in _alive(subject) if "port" in e.tags and base_weight(e) > 0]
+    if not ports:
+        return
+    hosts = {h for e in ports for h in e.hosts}
+    devices = {(e.host, e.device) for e in ports if e.device}
+    count = sum(e.count for e in ports)
+    nic_fault = [
+        e
+        for e in _alive(subject)
+        if resolve(e)[0] == "net.nic" and "port" not in e.tags and e.family != "job" and base_weight(e) >= 0.4
+    ]
+    if nic_fault:
+        return
+    lead = tuple(sorted(ports, key=lambda e: (e.t is None, e.t or 0.0, e.id)))
+    if len(hosts) >= 2 or count >= 3 or len(devices) >= 4:
+        yield Candidate(
+            "net.fabric",
+            0.82,
+            "link_flap",
+            lead,
+            f"{count} port events on {max(1, len(hosts))} host(s)",
+            "shape",
+            "net.nic",
+        )
+    else:
+        yield Candidate("net.nic", 0.6, "port_down", lead, "one port went down and stayed down", "shape", "net.fabric")
+
+
+def several_devices_lost(subject: Subject) -> Iterable[Candidate]:
+    """Two or more GPUs of one host lost at once with errors of a shared bridge: the board (kind: riser or switch)."""
+    by_host: dict[str, list[Event]] = defaultdict(list)
+    for event in _alive(subject):
+        if "gpu_lost" in event.tags and event.device:
+            by_host[event.host].append(event)
+    for _host, lost in sorted(by_host.items()):
+        devices = {e.device for e in lost}
+        bridge = [e for e in _alive(subject) if resolve(e)[0] == "host.pcie" and e.family != "job"]
+        if len(devices) >= 2 and bridge:
+            yield Candidate(
+                "host.ioboard",
+                0.7,
+                "devices_below_one_bridge",
+                (bridge[0], *lost),
+                f"{len(devices)} GPUs were lost below one bridge",
+                "shape",
+                "host.pcie",
+            )
+
+
+SHAPES: Sequence[Shape] = (
+    lost_together,
+    reboot_without_reason,
+    first_contact_failed,
+    ranks_out_of_step,
+    unrelated_crashes,
+    same_fault_again,
+    flapping_link,
+    several_devices_lost,
+)
