@@ -1,0 +1,52 @@
+"""Small macros that let one SQL text serve both databases, and the merging upsert.
+
+A macro takes plain column names or constants, never another call with a comma in it:
+`@epoch(c)` seconds since 1970 as a float; `@week(c)` the Monday of the ISO week, `@day(c)` the date, both as text
+`YYYY-MM-DD` in UTC; `@hour(c)` hour of the day 0..23 in UTC; `@iso(c)` the moment as ISO-8601 text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+_MACRO = re.compile(r"@(epoch|week|day|hour|iso)\(([A-Za-z0-9_.:]+)\)")
+
+_SQLITE = {
+    "epoch": "(CAST(strftime('%s', substr({0}, 1, 19)) AS REAL) + CAST(substr({0}, 21, 6) AS REAL) / 1000000.0)",
+    "week": "date(substr({0}, 1, 19), 'weekday 0', '-6 days')",
+    "day": "substr({0}, 1, 10)",
+    "hour": "CAST(substr({0}, 12, 2) AS INTEGER)",
+    "iso": "{0}",
+}
+_POSTGRES = {
+    "epoch": "CAST(extract(epoch FROM {0}) AS double precision)",
+    "week": "to_char(date_trunc('week', {0} AT TIME ZONE 'UTC'), 'YYYY-MM-DD')",
+    "day": "to_char({0} AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+    "hour": "CAST(extract(hour FROM {0} AT TIME ZONE 'UTC') AS integer)",
+    "iso": "to_char({0} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24\\:MI\\:SS.US\"Z\"')",
+}
+
+
+def expand(text: str, dialect: str) -> str:
+    """The SQL text with its macros written out for `sqlite` or `postgresql`, for use in `sqlalchemy.text`."""
+    table = _POSTGRES if dialect == "postgresql" else _SQLITE
+    return _MACRO.sub(lambda m: table[m[1]].format(m[2]), text)
+
+
+def upsert(table: Table, dialect: str, *, keep: Sequence[str] = ()) -> Any:  # noqa: ANN401 - two dialects' Insert
+    """INSERT that replaces the row of the same primary key; columns in `keep` stay as they are in that row."""
+    insert: Any = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+    keys = [column.name for column in table.primary_key]
+    values = {
+        column.name: insert.excluded[column.name]
+        for column in table.columns
+        if column.name not in keys and column.name not in keep
+    }
+    if not values:
+        return insert.on_conflict_do_nothing(index_elements=keys)
+    return insert.on_conflict_do_update(index_elements=keys, set_=values)

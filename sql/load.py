@@ -1,0 +1,163 @@
+"""Loading facts: merging upserts on a connection whose transaction the caller holds.
+
+Rows of the same keys are read, merged in Python by the very functions of `schemas.facts`, and written back by
+executemany; what a load does not change is not written. On PostgreSQL writers of the same sources wait for each
+other (advisory locks), since a row that neither of two sees yet could not be locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
+from zlib import crc32
+
+from sqlalchemy import Connection, select, text
+
+from schemas.facts import Facts, SourceFact, Stamp
+from sql.dialect import upsert
+from sql.factrows import FRAGMENTS, PROGRESS, QUARANTINE, SIGNALS, SOURCES, Kind, storable_facts
+
+F = TypeVar("F")
+#: Rows of one executemany and keys of one look-up.
+BATCH = 10_000
+_LOCK_SPACE = 7_302_212
+_LOCKS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a load changed: enough to find the subjects that must be decided again.
+
+    source_ids: sources with a new or changed row of any kind. spans: (kind of stamp, least us, greatest us) of the
+    changed rows, in the frames as printed. hosts: names printed in, or known of, what changed. job_ids: jobs named.
+    rows: rows written by table; empty if the load changed nothing.
+    """
+
+    source_ids: frozenset[str] = frozenset()
+    spans: tuple[tuple[str, int, int], ...] = ()
+    hosts: frozenset[str] = frozenset()
+    job_ids: frozenset[str] = frozenset()
+    rows: tuple[tuple[str, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Gathers a `Touched`."""
+
+    source_ids: set[str] = field(default_factory=set)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    hosts: set[str] = field(default_factory=set)
+    job_ids: set[str] = field(default_factory=set)
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def span(self, kind: str, low: int, high: int) -> None:
+        if kind != "none":
+            seen = self.spans.get(kind, (low, high))
+            self.spans[kind] = (min(low, seen[0]), max(high, seen[1]))
+
+    def stamps(self, *stamps: Stamp) -> None:
+        for stamp in stamps:
+            self.span(stamp.kind, stamp.us, stamp.us)
+
+    def source(self, fact: SourceFact) -> None:
+        for kind, low, high in fact.spans:
+            self.span(kind, low, high)
+        self.hosts.update(name for name, _ in fact.names)
+        self.hosts.add(fact.host)
+        self.hosts.update(host for _, host in fact.rank_hosts)
+        self.job_ids.update(fact.job_ids)
+
+    def done(self) -> Touched:
+        return Touched(
+            source_ids=frozenset(self.source_ids - {""}),
+            spans=tuple((kind, low, high) for kind, (low, high) in sorted(self.spans.items())),
+            hosts=frozenset(self.hosts - {""}),
+            job_ids=frozenset(self.job_ids - {""}),
+            rows=tuple(sorted(self.rows.items())),
+        )
+
+
+def batches(items: Iterable[F], size: int = BATCH) -> Iterator[list[F]]:
+    """The items in lists of at most `size`."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def _lock(connection: Connection, source_ids: Iterable[str]) -> None:
+    if connection.dialect.name != "postgresql":
+        return
+    for slot in sorted({crc32(s.encode()) % _LOCKS for s in source_ids}):
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_SPACE}, {slot})"))
+
+
+def _known(connection: Connection, kind: Kind[F], cluster: str, keys: Sequence[tuple[Any, ...]]) -> dict[Any, F]:
+    """Stored facts with these keys (and perhaps some others), by key."""
+    table = kind.table
+    columns = [c for c in table.columns if c.name not in kind.derived and c.name not in ("cluster", "ingest_id")]
+    query = select(*columns).where(table.c.cluster == cluster, table.c[kind.by].in_({key[0] for key in keys}))
+    if kind.then is not None:
+        query = query.where(table.c[kind.then].between(min(k[1] for k in keys), max(k[1] for k in keys)))
+    facts = map(kind.fact, connection.execute(query).mappings())
+    return {kind.key(fact): fact for fact in facts}
+
+
+def _merge_in(
+    connection: Connection, kind: Kind[F], cluster: str, ingest_id: int, facts: Iterable[F], tally: Tally
+) -> list[F]:
+    """Merge the facts into the table; returns what was written, as merged."""
+    merged: dict[tuple[Any, ...], F] = {}
+    for fact in facts:
+        key = kind.key(fact)
+        seen = merged.get(key)
+        merged[key] = fact if seen is None else kind.merge(seen, fact)
+    statement = upsert(kind.table, connection.dialect.name, keep=kind.derived)
+    written: list[F] = []
+    for chunk in batches(sorted(merged)):
+        known = _known(connection, kind, cluster, chunk)
+        rows = []
+        for key in chunk:
+            fact, old = merged[key], known.get(key)
+            new = fact if old is None else kind.merge(old, fact)
+            if new != old:
+                rows.append({"cluster": cluster, "ingest_id": ingest_id, **kind.row(new)})
+                written.append(new)
+        if rows:
+            connection.execute(statement, rows)
+            tally.rows[kind.table.name] = tally.rows.get(kind.table.name, 0) + len(rows)
+    return written
+
+
+def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: str) -> Touched:
+    """Merge facts into the tables, inside the caller's transaction."""
+    facts = storable_facts(facts)
+    ids = {f.source_id for f in facts.sources}
+    ids.update(f.source_id for f in facts.signals)
+    ids.update(f.source_id for f in facts.progress)
+    ids.update(f.source_id for f in facts.fragments)
+    ids.update(f.source_id for f in facts.quarantine)
+    _lock(connection, ids)
+    tally = Tally()
+    for source in _merge_in(connection, SOURCES, cluster, ingest_id, facts.sources, tally):
+        tally.source_ids.add(source.source_id)
+        tally.source(source)
+    for signal in _merge_in(connection, SIGNALS, cluster, ingest_id, facts.signals, tally):
+        tally.source_ids.add(signal.source_id)
+        tally.hosts.add(signal.host)
+        tally.stamps(signal.first, signal.last)
+    for progress in _merge_in(connection, PROGRESS, cluster, ingest_id, facts.progress, tally):
+        tally.source_ids.add(progress.source_id)
+        tally.stamps(progress.first, progress.last)
+    for fragment in _merge_in(connection, FRAGMENTS, cluster, ingest_id, facts.fragments, tally):
+        tally.source_ids.add(fragment.source_id)
+        tally.hosts.update(fragment.nodes)
+        tally.job_ids.add(fragment.job_id)
+        tally.stamps(fragment.submit, fragment.start, fragment.end)
+    for part in _merge_in(connection, QUARANTINE, cluster, ingest_id, facts.quarantine, tally):
+        tally.source_ids.add(part.source_id)
+    return tally.done()

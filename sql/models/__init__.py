@@ -1,0 +1,32 @@
+"""Tables of the warehouse, split by concern: facts, runs, decisions, operations. `metadata` holds them all."""
+
+from sql.models.base import metadata
+from sql.models.decisions import decisions, evidence, fault, health_events, incident_aliases, incident_revisions
+from sql.models.facts import coverage, quarantine, run_fragments, signals, sources, stream_progress, training_progress
+from sql.models.operations import actions, components, ingests, labels, meta, telemetry_hourly
+from sql.models.runs import hosts, job_runs
+
+__all__ = [
+    "actions",
+    "components",
+    "coverage",
+    "decisions",
+    "evidence",
+    "fault",
+    "health_events",
+    "hosts",
+    "incident_aliases",
+    "incident_revisions",
+    "ingests",
+    "job_runs",
+    "labels",
+    "meta",
+    "metadata",
+    "quarantine",
+    "run_fragments",
+    "signals",
+    "sources",
+    "stream_progress",
+    "telemetry_hourly",
+    "training_progress",
+]
