@@ -55,21 +55,22 @@ _CTIME = re.compile(
     r"(?:\s+(\d{4})\b)?"
 )
 _BSD = re.compile(rf"({_MON})\s+(\d{{1,2}})\s+(?:(\d{{4}})\s+)?{_CLOCK}")
+_BSD_OTHER = re.compile(rf"([^\W\d_]{{3,5}})\.? +(\d{{1,2}}) {_CLOCK}")
 _RFC2822 = re.compile(rf"(\d{{1,2}})[ /-]({_MON})[ /-](\d{{4}})[ :]{_CLOCK}({_ZONE})?")
 _GLOG = re.compile(rf"[IWEFCD](?:(\d{{4}})(\d\d)(\d\d)|(\d{{1,2}}?)(\d\d)) {_CLOCK}")
 _MMDD = re.compile(rf"(\d\d)([/-])(\d\d)(?:\2(\d{{4}}|\d\d))?\s+{_CLOCK}")
 _COMPACT = re.compile(rf"(\d{{4}})(\d\d)(\d\d)[-T _]{_CLOCK}(Z\b)?")
 _TIME = re.compile(rf"{_CLOCK}(?=[\])\s,|:-]|$)")
 _EPOCH = re.compile(r"(\d{10})(?:\.(\d{1,9}))?(?![\d.,])|(\d{13}|\d{16}|\d{19})(?![\d.])")
-_UPTIME = re.compile(r"\[\s*(\d{1,12})\.(\d{6})(?:\s+<\s*\d+\.\d{6}>)?\](?:\[\s*[TC]\d+\])?")
-_DELTA = re.compile(r"\[(?:<\s*(\d+\.\d{6})>|\s*\+(\d+\.\d{6}))\]")
+_UPTIME = re.compile(r"\[\s*(\d{1,10})\.(\d{6})(?:\s+<\s*\d{1,12}\.\d{6}\s?>)?\](?:\[\s*[TC]\d+\])?")
+_DELTA = re.compile(r"\[(?:<\s*(\d{1,10}\.\d{6})>|\s*\+(\d{1,10}\.\d{6}))\]")
 _MINUTE = re.compile(rf"\[({_MON})\s?(\d{{1,2}}) (\d\d):(\d\d)\]")
-_KMSG = re.compile(r"(\d{1,4}),(\d+),(\d+),[^;\s]*;")
+_KMSG = re.compile(r"(\d{1,4}),(\d{1,20}),(\d{1,16}),[^;\s]{0,40};")
 _SEL = re.compile(
     rf"(?:(\d\d)/(\d\d)/(\d{{4}}|\d\d)|({_MON})-(\d\d)-(\d{{4}}))\s*\|\s*{_CLOCK}(?:\s+(AM|PM))?(?:\s+([A-Z]{{3,5}})\b)?"
 )
 _JSON_EPOCH = re.compile(r'"__REALTIME_TIMESTAMP"\s*:\s*"?(\d{16})')
-_JSON_UPTIME = re.compile(r'"time"\s*:\s*(\d+)\.(\d{6})\s*,')
+_JSON_UPTIME = re.compile(r'"time"\s*:\s*(\d{1,10})\.(\d{6})\s*,')
 _DATE_OTHER = re.compile(
     r"(?:\w+\.?,?\s+)?(\d{1,2})\.?\s+(\w{3,})\.?\s+(\d{4}),?\s+(\d\d)[.:](\d\d)[.:](\d\d),?(?:\s+(AM|PM))?"
     r"(?:\s+([A-Z]{2,5}|[+-]\d\d(?::?\d\d)?))?"
@@ -213,12 +214,21 @@ def bsd(text: str, pos: int = 0) -> Found | None:
     """`Nov 26 09:36:22` (RFC 3164, journalctl), with a fraction, and `Mar 03 2026 07:53:55` (fabric manager)."""
     m = _BSD.match(text, pos)
     if m is None:
-        return None
+        return _bsd_other(text, pos)
     mon, day, year, h, mi, s, frac = m.groups()
     month, clock = MONTHS[mon.lower()], _clock(h, mi, s, frac)
     if year is not None:
         return _found(_dated(int(year), month, int(day), clock), m.end())
     return _found(_noyear(month, int(day), clock), m.end())
+
+
+def _bsd_other(text: str, pos: int) -> Found | None:
+    """`Mär 03 04:31:07`: journalctl prints month names in the reader's language."""
+    m = _BSD_OTHER.match(text, pos)
+    month = None if m is None else _OTHER_MONTHS.get(m[1][:3].lower())
+    if m is None or month is None:
+        return None
+    return _found(_noyear(month, int(m[2]), _clock(*m.groups()[2:6])), m.end())
 
 
 def glog(text: str, pos: int = 0) -> Found | None:
@@ -268,7 +278,7 @@ def epoch(text: str, pos: int = 0) -> Found | None:
 
 
 def uptime(text: str, pos: int = 0) -> Found | None:
-    """`[12345.678901]`, blank-padded, with `<delta>` or `[ T123]` behind: since boot; 10 integer digits or more: epoch.
+    """`[12345.678901]`, blank-padded, with `<delta>` or `[ T123]` behind: since boot; with 10 integer digits: epoch.
 
     Nine digits are still an uptime: three years without a reboot happen, an epoch before 2001 does not.
     """
@@ -276,7 +286,7 @@ def uptime(text: str, pos: int = 0) -> Found | None:
     if m is None:
         return None
     us = int(m[1]) * SECOND + int(m[2])
-    return Stamp("utc" if len(m[1]) >= 10 else "mono", us), m.end()
+    return Stamp("utc" if len(m[1]) == 10 else "mono", us), m.end()
 
 
 def delta(text: str, pos: int = 0) -> Found | None:
