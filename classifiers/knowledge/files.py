@@ -25,7 +25,18 @@ TABLES = ROOT / "tables"
 PACK = ROOT / "rules.pack.json"
 
 _TUPLES = ("anchors", "key", "must_match", "must_not_match", "families")
-_REQUIRED = ("family", "component", "role", "severity", "fatal", "anchors", "pattern", "meaning", "source", "must_match")
+_REQUIRED = (
+    "family",
+    "component",
+    "role",
+    "severity",
+    "fatal",
+    "anchors",
+    "pattern",
+    "meaning",
+    "source",
+    "must_match",
+)
 _KNOWN = {f.name for f in fields(Rule)}
 
 

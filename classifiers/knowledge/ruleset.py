@@ -42,7 +42,9 @@ class RulesetImpl:
         return tuple((parse_anchor(written), tuple(ids)) for written, ids in sorted(users.items()))
 
     @cached_property
-    def _finders(self) -> tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]], list[Anchor], list[tuple[str, ...]]]:
+    def _finders(
+        self,
+    ) -> tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]], list[Anchor], list[tuple[str, ...]]]:
         literal = {a.text: ids for a, ids in self.anchors if a.kind == "literal"}
         nocase = [(a.text.lower(), ids) for a, ids in self.anchors if a.kind == "nocase"]
         regex = [(a, ids) for a, ids in self.anchors if a.kind == "regex"]

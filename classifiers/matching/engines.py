@@ -96,4 +96,3 @@ def hit_lines(engine: BlockEngine, block: memoryview | bytes | bytearray) -> lis
         ids.update(table[anchor])
     out.append((start, stop, tuple(sorted(ids))))
     return out
-

@@ -51,7 +51,9 @@ class Re2Engine:
 
     def scan(self, block: memoryview) -> Iterator[tuple[int, int]]:
         """(anchor id, end offset) of every anchor hit in the block."""
-        data = block.obj if isinstance(block.obj, bytes | bytearray) and block.nbytes == len(block.obj) else bytes(block)
+        data = (
+            block.obj if isinstance(block.obj, bytes | bytearray) and block.nbytes == len(block.obj) else bytes(block)
+        )
         position, size = 0, block.nbytes
         search = self._any.search
         while position < size:
