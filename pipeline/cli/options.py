@@ -20,43 +20,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_WAREHOUSE = "sqlite:///faultbeam.db"
 
 
-class Time(click.ParamType):
-    """An ISO-8601 time as microseconds since 1970 UTC. Without a zone it is read as UTC."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
-        if isinstance(value, int):
-            return value
-        try:
-            stamp = datetime.fromisoformat(str(value).strip().replace(" ", "T", 1))
-        except ValueError:
-            self.fail(f"{value!r} is not a time; write it like 2026-03-01T12:30:00Z", param, ctx)
-        if stamp.tzinfo is None:
-            stamp = stamp.replace(tzinfo=UTC)
-        return int((stamp - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
-
-
-TIME = Time()
-
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
-class Assignment(click.ParamType):
+def parse_time(value: str) -> int:
+    """An ISO-8601 time as microseconds since 1970 UTC. Without a zone it is read as UTC."""
+    try:
+        stamp = datetime.fromisoformat(value.strip().replace(" ", "T", 1))
+    except ValueError:
+        msg = f"{value!r} is not a time; write it like 2026-03-01T12:30:00Z"
+        raise click.BadParameter(msg) from None
+    if stamp.tzinfo is None:
+        stamp = stamp.replace(tzinfo=UTC)
+    return (stamp - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def parse_assignment(value: str) -> tuple[str, str]:
     """`name=value` as a pair."""
-
-    name = "name=value"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:  # noqa: ANN401
-        if isinstance(value, tuple):
-            return value
-        found = _ASSIGNMENT.fullmatch(str(value))
-        if found is None:
-            self.fail(f"{value!r} is not of the form name=value", param, ctx)
-        return found[1], found[2]
-
-
-ASSIGNMENT = Assignment()
+    found = _ASSIGNMENT.fullmatch(value)
+    if found is None:
+        msg = f"{value!r} is not of the form name=value"
+        raise click.BadParameter(msg)
+    return found[1], found[2]
 
 
 def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -96,8 +81,10 @@ def warehouse_option(*, required: bool = True) -> Callable[[F], F]:
 def period_options(function: F) -> F:
     """`--since` and `--until` as `since` and `until` (microseconds UTC or None)."""
     return _stack(
-        click.option("--since", type=TIME, help="From this time on (ISO-8601; UTC where it names no zone)."),
-        click.option("--until", type=TIME, help="Up to this time."),
+        click.option(
+            "--since", type=parse_time, metavar="TIME", help="From this time on (ISO-8601; UTC where it names no zone)."
+        ),
+        click.option("--until", type=parse_time, metavar="TIME", help="Up to this time."),
     )(function)
 
 
@@ -110,7 +97,7 @@ def settings_options(function: F) -> F:
         click.option(
             "--set",
             "assignments",
-            type=ASSIGNMENT,
+            type=parse_assignment,
             multiple=True,
             metavar="NAME=VALUE",
             help="Any other setting, like window_before_s=900 (docs/settings.md lists them).",
