@@ -1,0 +1,1 @@
+"""The invented site `heron`: its hosts, jobs and what happened to them."""
