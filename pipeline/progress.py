@@ -3,8 +3,8 @@
 `read_cell` reads the lines of one 64 KiB cell into at most one `ProgressFact`: every line is tried against the forms
 that training frameworks print (`pipeline.progress_forms`), lines of one form make a series, and the best series of
 the cell is kept. Bars of downloads, of tokenising and of evaluation are left out by their words and units, or lose
-against a better series. `main_series` makes the same choice for a whole source, `steps_after` counts the steps that were
-finished after an offset.
+against a better series. `main_series` makes the same choice for a whole source, `steps_after` counts the steps that
+were finished after an offset.
 
 All functions are pure; the counts are lower bounds (a step that may have been running at the offset is not counted).
 """
