@@ -1,7 +1,7 @@
 """How facts, ranges and decisions become element payloads: JSON arrays in field order, read back by type.
 
 Beam would fall back to pickle for a dataclass, which is neither deterministic nor safe to read from a shared folder.
-`pack` and `unpack` handle what `schemas` is made of: dataclasses, named tuples, tuples, frozen sets, dicts with str
+`pack` and `unpack` handle what `schemas` is made of: dataclasses (and unions of them), named tuples, tuples, frozen sets, dicts with str
 keys, str, int, float, bool, bytes, Path and None. Equal values give equal bytes, on every machine.
 """
 
@@ -55,8 +55,16 @@ def _optional(kind: Any) -> Any:  # noqa: ANN401
             return rest[0]
         if all(a in _PLAIN for a in rest):
             return object
-        raise CodingError(f"element type {kind} is a union that its JSON cannot tell apart; give it one type")
+        if not all(dataclasses.is_dataclass(a) for a in rest):
+            raise CodingError(f"element type {kind} is a union that its JSON cannot tell apart; give it one type")
     return None
+
+
+def _choices(kind: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The dataclasses of `A | B` by name; empty where `kind` is no such union."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return {}
+    return {a.__name__: a for a in get_args(kind) if dataclasses.is_dataclass(a) and isinstance(a, type)}
 
 
 @cache
@@ -65,6 +73,8 @@ def _encoder(kind: Any) -> _Convert | None:  # noqa: ANN401
     inner = _optional(kind)
     if inner is not None:
         return _lift(_encoder(inner))
+    if choices := _choices(kind):
+        return _named_out({name: _encoder(a) for name, a in choices.items()})
     if kind in _PLAIN or _is_namedtuple(kind):
         return None
     if kind is bytes:
@@ -95,6 +105,8 @@ def _decoder(kind: Any) -> _Convert | None:  # noqa: ANN401
     inner = _optional(kind)
     if inner is not None:
         return _lift(_decoder(inner))
+    if choices := _choices(kind):
+        return _named_in({name: _decoder(a) for name, a in choices.items()})
     if kind in _PLAIN:
         return None
     if _is_namedtuple(kind):
@@ -155,6 +167,28 @@ def _values(f: _Convert | None) -> _Convert:
         return {k: (x if f is None else f(x)) for k, x in sorted(v.items())}
 
     return values
+
+
+def _named_out(encoders: dict[str, _Convert | None]) -> _Convert:
+    def out(v: Any) -> Any:  # noqa: ANN401
+        if v is None:
+            return None
+        name = type(v).__name__
+        encode = encoders[name]
+        return [name, v if encode is None else encode(v)]
+
+    return out
+
+
+def _named_in(decoders: dict[str, _Convert | None]) -> _Convert:
+    def read(v: Any) -> Any:  # noqa: ANN401
+        if v is None:
+            return None
+        name, body = v
+        decode = decoders[name]
+        return body if decode is None else decode(body)
+
+    return read
 
 
 def _spread(kind: Any) -> _Convert:  # noqa: ANN401

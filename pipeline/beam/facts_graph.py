@@ -1,17 +1,17 @@
 """The facts graph: inputs -> ranges -> scan -> merge -> shard files, and the proof that nothing was lost on the way.
 
-    Create(inputs) | ListRanges | ScanRanges | MergeFacts | WriteShards
+    Create(inputs) | ListRanges | ScanRanges | MergeShards
 
 The submitting process loads the shards (`read_facts`), because SQLite has one writer and because a runner gives back
 no elements. Runners were seen to end without an error and without having run every sink, so the proof does not
 ask the runner: ranges are counted beside the graph, every range leaves a receipt, and the rows that arrived must stand
-for exactly as many elements as the receipts say were emitted.
+for exactly as many as the receipts say were emitted.
 """
 
 # mypy: disallow-untyped-calls=False
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import apache_beam as beam
@@ -21,7 +21,7 @@ from pipeline.beam.elements import RECEIPT, Receipt, Value, collect, decode
 from pipeline.beam.errors import ReceiptError
 from pipeline.beam.runners import DEFAULT_RUNNER, make_runner, options_for
 from pipeline.beam.shards import read_head, read_shard, shard_paths
-from pipeline.beam.transforms import Factory, ListRanges, MergeFacts, ScanRanges, Work, WriteShards
+from pipeline.beam.transforms import Factory, ListRanges, MergeShards, ScanRanges, Splitter, Work
 from schemas.facts import Facts
 
 #: Facts handed over at once: one transaction of the store.
@@ -30,7 +30,7 @@ BATCH = 10_000
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """What a run gave: receipts by range, (rows, emitted elements) by kind, and Beam's counters where there are any."""
+    """What a run gave: receipts by range, (rows, emitted rows) by kind, and Beam's counters where there are any."""
 
     receipts: tuple[Receipt, ...]
     rows: dict[str, tuple[int, int]]
@@ -48,7 +48,7 @@ class GraphReport:
 def run_facts_graph(
     inputs: Sequence[Work],
     *,
-    list_ranges: Factory,
+    list_ranges: Callable[[], Splitter],
     scan: Factory,
     expected: Sequence[str],
     folder: str,
@@ -69,9 +69,8 @@ def run_facts_graph(
         pipeline
         | "Inputs" >> beam.Create(list(inputs), reshuffle=False).with_output_types(tuple[str, bytes])
         | "ListRanges" >> ListRanges(list_ranges)
-        | "ScanRanges" >> ScanRanges(scan)
-        | "MergeFacts" >> MergeFacts()
-        | "WriteShards" >> WriteShards(folder, shards)
+        | "ScanRanges" >> ScanRanges(scan, shards)
+        | "MergeShards" >> MergeShards(folder)
     )
     result = pipeline.run()
     wait(result, runner)
@@ -124,7 +123,7 @@ def check(folder: str, expected: Sequence[str], found_counters: dict[str, int] |
     arrived = {kind: parts for kind, (_, parts) in rows.items() if kind != RECEIPT}
     if {k: n for k, n in emitted.items() if n} != arrived:
         raise ReceiptError(
-            f"scans emitted {emitted} elements and the shards in {folder} stand for {arrived}: a sink did not run or "
+            f"scans emitted {emitted} rows and the shards in {folder} stand for {arrived}: a sink did not run or "
             "wrote in part; nothing was loaded, run it again or on FnApiRunner"
         )
     return GraphReport(

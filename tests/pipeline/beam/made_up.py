@@ -5,13 +5,14 @@ A line `!host message` is a signal, all else is noise. A range is `path|start|en
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from pipeline.beam.elements import RECEIPT, Element, Receipt, element, fact_elements
-from pipeline.beam.transforms import Work, Worker
-from schemas.facts import CELL, Facts, SignalFact, SourceFact, Stamp, merge_facts
+from pipeline.beam.elements import QUARANTINE, RECEIPT, Receipt, Row, fact_rows, row
+from pipeline.beam.transforms import Splitter, Work, Worker
+from schemas.facts import CELL, Facts, Quarantine, SignalFact, SourceFact, Stamp, merge_facts
 from schemas.identity import digest
 
 
@@ -25,7 +26,7 @@ def split(name: str, data: bytes, *, size: int) -> list[Work]:
     return [(f"{name}@{a}", f"{path}|{a}|{min(a + size, total)}".encode()) for a in range(0, max(total, 1), size)]
 
 
-def make_split(size: int) -> Worker:
+def make_split(size: int) -> Splitter:
     return partial(split, size=size)
 
 
@@ -72,21 +73,37 @@ def facts_of(path: Path, start: int, end: int) -> Facts:
     return merge_facts([*parts, Facts(sources=(info,))])
 
 
-def scan(name: str, data: bytes) -> Iterable[Element]:
+def scan(name: str, data: bytes) -> Iterable[Row]:
     path, start, end = data.decode().split("|")
     facts = facts_of(Path(path), int(start), int(end))
-    found = list(fact_elements(facts))
+    found = list(fact_rows(facts))
     kinds = [value[0] for _, value in found]
     emitted = tuple((k, kinds.count(k)) for k in sorted(set(kinds)))
     receipt = Receipt(name, int(end) - int(start), 0.0, emitted)
-    return [*found, element(RECEIPT, name, receipt)]
+    return [*found, row(RECEIPT, name, receipt)]
 
 
 def make_scan() -> Worker:
     return scan
 
 
-def scan_and_lie(name: str, data: bytes) -> Iterable[Element]:
+def scan_and_tell(name: str, data: bytes) -> Iterable[Row]:
+    """Each range also says which process scanned it."""
+    pid = Quarantine(name, "", os.getpid(), 0, "scanned")
+    found = list(scan(name, data))
+    receipt = Receipt(name, 0, 0.0, (("quarantine", 1), ("signal", sum(e[1][0] == "signal" for e in found))))
+    return [
+        *(e for e in found if e[1][0] == "signal"),
+        row(QUARANTINE, name, pid),
+        row(RECEIPT, name, receipt),
+    ]
+
+
+def make_tell() -> Worker:
+    return scan_and_tell
+
+
+def scan_and_lie(name: str, data: bytes) -> Iterable[Row]:
     """Says in its receipts that it emitted more than it did: what a lost bundle looks like from outside."""
     return [e for e in scan(name, data) if e[1][0] != "signal"]
 
@@ -95,7 +112,7 @@ def make_lie() -> Worker:
     return scan_and_lie
 
 
-def scan_without_receipt(name: str, data: bytes) -> Iterable[Element]:
+def scan_without_receipt(name: str, data: bytes) -> Iterable[Row]:
     return [e for e in scan(name, data) if e[1][0] != RECEIPT or not name.endswith("@0")]
 
 

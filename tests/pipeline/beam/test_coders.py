@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.beam.coders import pack, unpack
 from pipeline.beam.errors import CodingError
+from pipeline.sources.model import Codec, Range, Slice, Source
 from schemas.facts import Facts, ProgressFact, Quarantine, RunFragment, SignalFact, SourceFact, Stamp
 from schemas.subject import Decision, Subject
 
@@ -58,6 +59,13 @@ def test_paths_bytes_sets_and_dicts_survive_in_one_order() -> None:
     two = _Odd(Path("/a/b"), b"\x00\xff", frozenset("zyx"), {"a": (), "b": (1,)})
     assert unpack(_Odd, pack(one)) == one
     assert pack(one) == pack(two)
+
+
+def test_one_of_several_dataclasses_survives() -> None:
+    range_ = Range(
+        Source("id", "/p", (Slice(1, 2), Codec("gzip")), "a!b", "b", "root", "", None, 3, None, ((0, "d"),)), 0, None
+    )
+    assert unpack(Range, pack(range_)) == range_
 
 
 def test_a_type_without_a_coder_is_refused_by_name() -> None:

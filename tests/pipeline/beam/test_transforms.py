@@ -7,16 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.beam.elements import RECEIPT, Element, collect, decode, fact_elements, merge_values
+from pipeline.beam.elements import (
+    RECEIPT,
+    collect,
+    decode,
+    fact_rows,
+    merge_blocks,
+    merge_values,
+    read_block,
+    to_blocks,
+)
 from pipeline.beam.errors import CodingError, ReceiptError
 from pipeline.beam.shards import read_head, read_shard, shard_paths, write_shard
-from pipeline.beam.transforms import ListRanges, MergeFacts, ScanRanges, WriteShards, shard_of
+from pipeline.beam.transforms import ListRanges, MergeShards, ScanRanges
 from schemas.facts import merge_facts
 from tests.pipeline.beam import made_up
 from tests.pipeline.beam.eager import run
 
 WORK = tuple[str, bytes]
-ELEMENT = tuple[str, tuple[str, int, bytes]]
 
 
 @pytest.fixture
@@ -35,21 +43,26 @@ def test_list_ranges_gives_every_range_once(log: Path) -> None:
 
 def test_scan_ranges_gives_facts_and_one_receipt_a_range(log: Path) -> None:
     ranges = made_up.split("a.log", str(log).encode(), size=20)
-    out, counted = run(ScanRanges(made_up.make_scan), ranges, WORK)
-    assert sorted(out) == sorted(e for r in ranges for e in made_up.scan(*r))
-    assert sum(value[0] == RECEIPT for _, value in out) == len(ranges) == counted["ScanRanges.in"]
+    out, counted = run(ScanRanges(made_up.make_scan, 2), ranges, WORK)
+    rows = [row for _, block in out for row in read_block(block)]
+    assert sorted(rows) == sorted(e for r in ranges for e in made_up.scan(*r))
+    assert sum(value[0] == RECEIPT for _, value in rows) == len(ranges) == counted["ScanRanges.in"]
+    assert counted["ScanRanges.rows"] == len(rows)
     assert counted["ScanRanges.out"] == len(out)
 
 
-def test_merge_facts_is_merge_facts(log: Path) -> None:
-    ranges = made_up.split("a.log", str(log).encode(), size=16)
-    elements = [e for r in ranges for e in made_up.scan(*r)]
-    out, _ = run(MergeFacts(), elements, ELEMENT)
-    assert len({key for key, _ in out}) == len(out)
-    facts = merge_facts([collect((kind, payload) for _, (kind, _, payload) in out)])
+def test_merge_shards_is_merge_facts_and_keeps_every_row(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    rows = [list(made_up.scan(*r)) for r in made_up.split("a.log", str(log).encode(), size=16)]
+    blocks = [b for of_range in rows for b in to_blocks(of_range, 3)]
+    out, counted = run(MergeShards(str(folder)), blocks, WORK)
+    held = [v for p in shard_paths(str(folder)) for v in read_shard(p)]
     whole = made_up.facts_of(log, 0, log.stat().st_size)
-    assert facts == whole
-    assert sum(parts for _, (_, parts, _) in out) == len(elements)
+    assert merge_facts([collect((kind, payload) for kind, _, payload in held)]) == whole
+    assert sum(parts for _, parts, _ in held) == sum(map(len, rows))
+    assert sum(n for _, n in out) == len(held) == counted["MergeShards.rows"]
+    assert len(held) == len({key for of_range in rows for key, _ in of_range})
 
 
 def test_merging_values_ignores_order_and_repetition(log: Path) -> None:
@@ -60,20 +73,19 @@ def test_merging_values_ignores_order_and_repetition(log: Path) -> None:
     assert merge_values([*values, *values])[2] == merge_values(values)[2]
 
 
-def test_write_shards_keeps_every_element(log: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "shards"
-    folder.mkdir()
-    elements = made_up.scan(*made_up.split("a.log", str(log).encode(), size=1000)[0])
-    out, counted = run(WriteShards(str(folder), 3), list(elements), ELEMENT)
-    held = [v for p in shard_paths(str(folder)) for v in read_shard(p)]
-    assert sorted(held) == sorted(v for _, v in elements)
-    assert sum(n for _, n in out) == len(held) == counted["WriteShards.out"]
+def test_the_blocks_of_a_range_do_not_depend_on_the_order_of_its_rows(log: Path) -> None:
+    [work] = made_up.split("a.log", str(log).encode(), size=1000)
+    rows = list(made_up.scan(*work))
+    assert to_blocks(rows, 4) == to_blocks(rows[::-1], 4)
+    assert sorted(r for _, b in to_blocks(rows, 4) for r in read_block(b)) == sorted(rows)
 
 
-def test_a_shard_depends_on_the_key_alone() -> None:
-    one: Element = ("signal:x", ("signal", 1, b"[1]"))
-    two: Element = ("signal:x", ("signal", 7, b"[2]"))
-    assert shard_of(one, 8)[0] == shard_of(two, 8)[0]
+def test_merging_in_many_steps_is_merging_at_once(log: Path) -> None:
+    [work] = made_up.split("a.log", str(log).encode(), size=1000)
+    [(_, block)] = to_blocks([r for r in made_up.scan(*work) if r[1][0] != RECEIPT], 1)
+    many = merge_blocks([block] * 200)
+    assert [(k, p) for k, _, p in many] == [(k, p) for k, _, p in merge_blocks([block])]
+    assert {parts for _, parts, _ in many} == {200}
 
 
 def test_a_shard_that_is_written_again_replaces_itself(tmp_path: Path) -> None:
@@ -97,9 +109,9 @@ def test_a_cut_shard_is_refused(tmp_path: Path) -> None:
         list(read_shard(str(path)))
 
 
-def test_fact_elements_round_trip(log: Path) -> None:
+def test_fact_rows_round_trip(log: Path) -> None:
     facts = made_up.facts_of(log, 0, 1000)
-    assert collect((kind, payload) for _, (kind, _, payload) in fact_elements(facts)) == facts
+    assert collect((kind, payload) for _, (kind, _, payload) in fact_rows(facts)) == facts
 
 
 def test_an_unknown_kind_is_named() -> None:
