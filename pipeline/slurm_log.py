@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from pipeline import slurm_fields as sf
 from schemas.facts import NO_STAMP, RunFragment, SignalFact, Stamp
+from schemas.identity import short_host
 
 _JOB = r"JobId=(?P<job>\d+(?:_\d+|\+\d+)?)(?:\((?P<raw>\d+)\))?"
 _LINES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -66,6 +67,11 @@ class _Attempt:
     extra: dict[str, str] = field(default_factory=dict)
 
     def fragment(self) -> RunFragment:
+        nodes, failed = self.nodes, self.extra.get("failed_node", "")
+        if not nodes and failed:
+            # Without an allocation line the failed node is all that is known of where the job ran.
+            nodes = (short_host(failed),)
+            self.extra["nodes_cut"] = "1"
         return RunFragment(
             source_id=self.first.source_id,
             offset=self.first.first_offset,
@@ -79,7 +85,7 @@ class _Attempt:
             end=self.end,
             exit_code=self.code,
             exit_signal=self.signal,
-            nodes=self.nodes,
+            nodes=nodes,
             n_nodes=len(self.nodes) or None,
             extra=sf.tidy(self.extra),
         )

@@ -25,8 +25,8 @@ _HEAD = re.compile(
 )
 _WORDS = re.compile(
     rb"\b(?:JobId=\d|StepId=\d|sched: |sched/|_slurm_rpc_|slurmctld|slurmd\b|slurmstepd|slurmdbd|_job_complete"
-    rb"|job_complete:|validate_node_specs|update_node:|drain_nodes:|node_did_resp|_pick_best_nodes|error: Nodes? |backfill:"
-    rb"|launch task |task/cgroup|gres/gpu|select/cons|priority/multi|prolog|epilog|cgroup/v|CPUs=\d+ Boards=)"
+    rb"|job_complete:|validate_node_specs|update_node:|drain_nodes:|node_did_resp|_pick_best_nodes|error: Nodes? "
+    rb"|backfill:|launch task |task/cgroup|gres/gpu|select/cons|priority/multi|prolog|epilog|cgroup/v|CPUs=\d+ Boards=)"
 )
 _BOOT = re.compile(r"Node (\S+) unexpectedly rebooted boot_time=(\d{9,11})\b")
 _UPTIME = re.compile(r"\bCPUs=\d+ Boards=\d+ .*\bUptime=(\d+)\b")
