@@ -8,7 +8,7 @@ the number of loads cannot show. `merge_*` functions are associative, commutativ
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 #: Counts are kept per cell of the absolute offset; ranges start on cell borders.
@@ -274,11 +274,6 @@ def merge_fragments(a: RunFragment, b: RunFragment) -> RunFragment:
     A total order, so that the reading which is met first never matters.
     """
     return max(a, b, key=lambda f: (f.end.kind != "none", f.end.us, f.start.us, repr(f)))
-
-
-def merge_fragments(a: RunFragment, b: RunFragment) -> RunFragment:
-    """Two views of one record: the fuller one. They differ where a copy was cut in the middle of the record."""
-    return max(a, b, key=lambda f: (len("".join(map(str, astuple(f)))), repr(f)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import RowMapping, Table
 
 from schemas.facts import (
     Facts,
@@ -26,7 +26,7 @@ from schemas.identity import digest
 from sql import models
 from sql.types import storable, storable_deep
 
-Row = Mapping[str, Any]
+Row = Mapping[str, Any] | RowMapping
 F = TypeVar("F")
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -151,6 +151,8 @@ def progress_row(fact: ProgressFact) -> dict[str, Any]:
         "last_offset": fact.last_offset,
         "n": fact.n,
         "step_s": fact.step_s,
+        "series": fact.series,
+        "points": fact.points,
     }
 
 
@@ -166,6 +168,8 @@ def progress_fact(row: Row) -> ProgressFact:
         last_offset=row["last_offset"],
         n=row["n"],
         step_s=row["step_s"],
+        series=row["series"],
+        points=_tuples(row["points"]),
     )
 
 

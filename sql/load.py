@@ -103,7 +103,7 @@ def _known(connection: Connection, kind: Kind[F], cluster: str, keys: Sequence[t
     query = select(*columns).where(table.c.cluster == cluster, table.c[kind.by].in_({key[0] for key in keys}))
     if kind.then is not None:
         query = query.where(table.c[kind.then].between(min(k[1] for k in keys), max(k[1] for k in keys)))
-    facts = map(kind.fact, connection.execute(query).mappings())
+    facts = [kind.fact(row) for row in connection.execute(query).mappings()]
     return {kind.key(fact): fact for fact in facts}
 
 

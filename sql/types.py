@@ -69,6 +69,11 @@ def to_json(value: Any) -> str:  # noqa: ANN401
     return text
 
 
+def tuples(value: Any) -> Any:  # noqa: ANN401
+    """A value from JSON with its lists as tuples, at any depth: how plain data is held in Python."""
+    return tuple([tuples(item) for item in value]) if isinstance(value, list) else value
+
+
 class UtcMicros(TypeDecorator[int]):
     """A moment, as microseconds since 1970 UTC in Python."""
 
@@ -108,4 +113,4 @@ class Str(TypeDecorator[str]):
 
 #: JSON kept as it was written (on PostgreSQL `json`, not `jsonb`, which changes numbers): lists come back equal.
 Json = JSON(none_as_null=True)
-Real = Double()
+Real: Double[float] = Double()

@@ -18,7 +18,7 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, delete, insert, inspect, select, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from schemas import taxonomy
 from sql.dialect import upsert
@@ -40,6 +40,7 @@ class SchemaState:
     head: str
     ok: bool
     advice: str
+    newer: bool = False  # written by a newer program
 
 
 def _scripts() -> tuple[Config, ScriptDirectory]:
@@ -140,6 +141,7 @@ def state_of(connection: Connection, url: str) -> SchemaState:
         advice = f"the tables of {url} are at {current}, this program needs {wanted}: run faultbeam db upgrade"
     else:
         advice = f"{url} was written by a newer faultbeam (schema {current}, known {wanted}): upgrade faultbeam"
+        return SchemaState(url, current, wanted, ok=False, advice=advice, newer=True)
     return SchemaState(url, current, wanted, ok=False, advice=advice)
 
 
@@ -150,12 +152,12 @@ def upgrade(url: str) -> SchemaState:
     try:
         with engine.connect() as connection:
             state = state_of(connection, shown(parsed))
-        if not state.ok and "newer faultbeam" in state.advice:
+        if state.newer:
             raise SchemaBehind(state.advice)
         upgrade_engine(engine)
         with engine.connect() as connection:
             return state_of(connection, shown(parsed))
-    except (OperationalError, DBAPIError) as error:
+    except DBAPIError as error:
         raise connect_error(parsed, error) from error
     finally:
         engine.dispose()
@@ -172,7 +174,7 @@ def check(url: str) -> SchemaState:
     try:
         with engine.connect() as connection:
             return state_of(connection, shown(parsed))
-    except (OperationalError, DBAPIError) as error:
+    except DBAPIError as error:
         raise connect_error(parsed, error) from error
     finally:
         engine.dispose()

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKeyConstraint, Index, Integer, Table
+from sqlalchemy.schema import SchemaItem
 
 from sql.models.base import cluster_column, metadata
 from sql.types import Json, Real, Str, UtcMicros
@@ -28,7 +27,7 @@ decisions = Table(
     Column("interrupted_at", UtcMicros),
     Column("onset_at", UtcMicros, comment="time of the root evidence"),
     Column("last_progress_at", UtcMicros),
-    Column("detected_at", UtcMicros, comment="wall clock of the first decision that made it an incident"),
+    Column("detected_at", UtcMicros, comment="wall clock: when it first became an incident"),
     Column("resumed_at", UtcMicros),
     Column("still_running", Boolean),
     Column("time_uncertainty_s", Real, nullable=False),
@@ -61,10 +60,11 @@ decisions = Table(
     Column("why", Json, nullable=False, comment="steps of the reasoning, in words"),
     Column("run", Json, comment="the job run as it was when decided"),
     Column("extra", Json, nullable=False),
+    Column("more", Json, nullable=False, comment="further fields of the decision"),
     Column("rules_version", Integer, nullable=False),
     Column("model_version", Str, nullable=False),
     Column("revision", BigInteger, nullable=False, comment="number of distinct facts seen"),
-    Column("provisional", Boolean, nullable=False, comment="a stream's first answer before its grace period is over"),
+    Column("provisional", Boolean, nullable=False, comment="first answer of a stream, before its grace period"),
     Column("content", Str, nullable=False, comment="digest of the decision: an equal one is not written again"),
     Column("decided_at", UtcMicros, nullable=False, comment="wall clock"),
     Index("ix_decisions_incident_id", "incident_id"),
@@ -75,7 +75,7 @@ decisions = Table(
 )
 
 
-def _event_columns() -> tuple[Column[Any], ...]:
+def _event_columns() -> tuple[SchemaItem, ...]:
     return (
         cluster_column(),
         Column("subject_key", Str, primary_key=True),
@@ -113,6 +113,7 @@ def _event_columns() -> tuple[Column[Any], ...]:
         Column("strength", Str, nullable=False),
         Column("progress_after", BigInteger, nullable=False, comment="steps of the whole job after it"),
         Column("tags", Json, nullable=False),
+        Column("more", Json, nullable=False, comment="further fields of the event: meaning, links, hosts ..."),
         ForeignKeyConstraint(
             ["cluster", "subject_key"], ["decisions.cluster", "decisions.subject_key"], ondelete="CASCADE"
         ),

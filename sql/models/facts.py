@@ -98,6 +98,8 @@ training_progress = Table(
     Column("last_offset", BigInteger, nullable=False),
     Column("n", BigInteger, nullable=False, comment="progress lines read in the cell"),
     Column("step_s", Real, comment="median seconds a step"),
+    Column("series", Str, nullable=False, comment="what was counted, and by which kind of line"),
+    Column("points", Json, nullable=False, comment="[offset, step, us in the stamp's frame or -1]"),
     Column("run_key", Str, comment="job run, derived when placed"),
     Column("first_at", UtcMicros),
     Column("last_at", UtcMicros),

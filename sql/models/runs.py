@@ -47,6 +47,7 @@ job_runs = Table(
     Column("log_ended_at", UtcMicros),
     Column("time_uncertainty_s", Real, nullable=False),
     Column("extra", Json, nullable=False),
+    Column("more", Json, nullable=False, comment="where it stands in its logs, input roots"),
     Index("ix_job_runs_job", "cluster", "job_id", "started_at"),
     Index("ix_job_runs_started_at", "cluster", "started_at"),
     Index("ix_job_runs_ended_at", "cluster", "ended_at"),

@@ -199,6 +199,8 @@ def upgrade() -> None:
         sa.Column("last_offset", sa.BigInteger(), nullable=False),
         sa.Column("n", sa.BigInteger(), nullable=False, comment="progress lines read in the cell"),
         sa.Column("step_s", Real, nullable=True, comment="median seconds a step"),
+        sa.Column("series", Str(), nullable=False, comment="what was counted, and by which kind of line"),
+        sa.Column("points", Json, nullable=False, comment="[offset, step, us in the stamp's frame or -1]"),
         sa.Column("run_key", Str(), nullable=True, comment="job run, derived when placed"),
         sa.Column("first_at", UtcMicros(), nullable=True),
         sa.Column("last_at", UtcMicros(), nullable=True),

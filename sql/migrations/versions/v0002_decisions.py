@@ -31,12 +31,7 @@ def upgrade() -> None:
         sa.Column("interrupted_at", UtcMicros(), nullable=True),
         sa.Column("onset_at", UtcMicros(), nullable=True, comment="time of the root evidence"),
         sa.Column("last_progress_at", UtcMicros(), nullable=True),
-        sa.Column(
-            "detected_at",
-            UtcMicros(),
-            nullable=True,
-            comment="wall clock of the first decision that made it an incident",
-        ),
+        sa.Column("detected_at", UtcMicros(), nullable=True, comment="wall clock: when it first became an incident"),
         sa.Column("resumed_at", UtcMicros(), nullable=True),
         sa.Column("still_running", sa.Boolean(), nullable=True),
         sa.Column("time_uncertainty_s", Real, nullable=False),
@@ -69,14 +64,12 @@ def upgrade() -> None:
         sa.Column("why", Json, nullable=False, comment="steps of the reasoning, in words"),
         sa.Column("run", Json, nullable=True, comment="the job run as it was when decided"),
         sa.Column("extra", Json, nullable=False),
+        sa.Column("more", Json, nullable=False, comment="further fields of the decision"),
         sa.Column("rules_version", sa.Integer(), nullable=False),
         sa.Column("model_version", Str(), nullable=False),
         sa.Column("revision", sa.BigInteger(), nullable=False, comment="number of distinct facts seen"),
         sa.Column(
-            "provisional",
-            sa.Boolean(),
-            nullable=False,
-            comment="a stream's first answer before its grace period is over",
+            "provisional", sa.Boolean(), nullable=False, comment="first answer of a stream, before its grace period"
         ),
         sa.Column(
             "content", Str(), nullable=False, comment="digest of the decision: an equal one is not written again"
@@ -186,6 +179,7 @@ def upgrade() -> None:
         sa.Column("log_ended_at", UtcMicros(), nullable=True),
         sa.Column("time_uncertainty_s", Real, nullable=False),
         sa.Column("extra", Json, nullable=False),
+        sa.Column("more", Json, nullable=False, comment="where it stands in its logs, input roots"),
         sa.PrimaryKeyConstraint("cluster", "run_key", name=op.f("pk_job_runs")),
         comment="one row an attempt of a job",
     )
@@ -230,6 +224,7 @@ def upgrade() -> None:
         sa.Column("strength", Str(), nullable=False),
         sa.Column("progress_after", sa.BigInteger(), nullable=False, comment="steps of the whole job after it"),
         sa.Column("tags", Json, nullable=False),
+        sa.Column("more", Json, nullable=False, comment="further fields of the event: meaning, links, hosts ..."),
         sa.ForeignKeyConstraint(
             ["cluster", "subject_key"],
             ["decisions.cluster", "decisions.subject_key"],
@@ -279,6 +274,7 @@ def upgrade() -> None:
         sa.Column("strength", Str(), nullable=False),
         sa.Column("progress_after", sa.BigInteger(), nullable=False, comment="steps of the whole job after it"),
         sa.Column("tags", Json, nullable=False),
+        sa.Column("more", Json, nullable=False, comment="further fields of the event: meaning, links, hosts ..."),
         sa.ForeignKeyConstraint(
             ["cluster", "subject_key"],
             ["decisions.cluster", "decisions.subject_key"],
