@@ -138,14 +138,6 @@ class Event:
     def pod(self) -> tuple[str, str]:
         return (self.namespace, self.name)
 
-    @property
-    def sentence(self) -> str:
-        """The text that rules match."""
-        return (
-            f"k8s event reason={self.reason} kind={self.kind} name={self.name} type={self.type}: "
-            f"{one_line(self.message)}"
-        )
-
 
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
 _ASSIGNED_POD = re.compile(r"Successfully assigned (?:([^/\s]+)/)?\S+ to ")

@@ -106,6 +106,12 @@ class _Reader:
     def __init__(self, out: Collector, match: LineMatcher) -> None:
         self.out, self.match = out, match
         self.nodes: dict[tuple[str, str], str] = {}
+        self.jobs: dict[tuple[str, str], str] = {}
+
+    def about(self, kind: str, key: tuple[str, str]) -> str:
+        """`kind=Pod name=fit-0 job=fit`: the object of a sentence, with its job where that is known."""
+        job = self.jobs.get(key, "") if kind == "Pod" else key[1] if kind in k8s.JOB_KINDS else ""
+        return f"kind={kind} name={key[1]}" + (f" job={job}" if job else "")
 
     def say(self, sentence: str, offset: int, line: int, at: Stamp, host: str) -> None:
         self.out.matched(self.match(sentence, offset=offset, line=line, stamp=at, host=host), at)
@@ -130,7 +136,9 @@ class _Reader:
             # A pod whose object is here and is no training pod is not made one by its events.
             if (a.namespace, a.pod) not in seen or (a.namespace, a.pod) in trained
         ]
-        for fragment in runs.fragments(source_id, runs.merge_attempts(from_objects, attempts), words):
+        merged = runs.merge_attempts(from_objects, attempts)
+        self.jobs = {(a.namespace, a.pod): a.job for a in merged}
+        for fragment in runs.fragments(source_id, merged, words):
             self.out.fragment(fragment)
         for event in dump.events:
             self.event(event)
@@ -143,13 +151,14 @@ class _Reader:
 
     def event(self, e: k8s.Event) -> None:
         host = e.host or self.nodes.get(e.pod, "")
-        self.say(e.sentence, e.offset, e.line, e.first, host)
+        sentence = f"k8s event reason={e.reason} {self.about(e.kind, e.pod)} type={e.type}: {k8s.one_line(e.message)}"
+        self.say(sentence, e.offset, e.line, e.first, host)
         if e.last.us - e.first.us >= 60_000_000:
             # Folded by the API server: it went on, or came back, until then.
-            self.say(e.sentence, e.offset, e.line, e.last, host)
+            self.say(sentence, e.offset, e.line, e.last, host)
 
     def conditions(self, obj: Mapping[str, Any], kind: str, offset: int, line: int, host: str) -> None:
-        name = k8s.text(obj, "metadata", "name")
+        about = self.about(kind, k8s.pod_key(obj))
         for c in k8s.items(obj, "status", "conditions"):
             what, status = k8s.text(c, "type"), k8s.text(c, "status")
             if kind == "Node":
@@ -160,28 +169,28 @@ class _Reader:
                 bad = what in _BAD_JOB and status == "True"
             if bad:
                 self.say(
-                    f"k8s condition type={what} status={status} kind={kind} name={name} "
+                    f"k8s condition type={what} status={status} {about} "
                     f"reason={k8s.text(c, 'reason')}: {k8s.one_line(k8s.text(c, 'message'))}",
                     offset, line, k8s.stamp(c, "lastTransitionTime"), host,
                 )  # fmt: skip
 
     def pod(self, pod: Mapping[str, Any], offset: int, line: int) -> None:
-        name, node = k8s.text(pod, "metadata", "name"), k8s.text(pod, "spec", "nodeName")
+        about, node = self.about("Pod", k8s.pod_key(pod)), k8s.text(pod, "spec", "nodeName")
         host = short_host(node) if node else ""
         if reason := k8s.text(pod, "status", "reason"):
             moves = [k8s.stamp(c, "lastTransitionTime") for c in k8s.items(pod, "status", "conditions")]
             at = max((m for m in moves if m != NO_STAMP), default=k8s.stamp(pod, "status", "startTime"))
             self.say(
-                f"k8s pod reason={reason} kind=Pod name={name} phase={k8s.text(pod, 'status', 'phase')}: "
+                f"k8s pod reason={reason} {about} phase={k8s.text(pod, 'status', 'phase')}: "
                 f"{k8s.one_line(k8s.text(pod, 'status', 'message'))}",
                 offset, line, at, host,
             )  # fmt: skip
         for group in ("initContainerStatuses", "containerStatuses"):
             for status in k8s.items(pod, "status", group):
-                self.container(name, host, status, offset, line)
+                self.container(about, host, status, offset, line)
         self.conditions(pod, "Pod", offset, line, host)
 
-    def container(self, pod: str, host: str, status: Mapping[str, Any], offset: int, line: int) -> None:
+    def container(self, about: str, host: str, status: Mapping[str, Any], offset: int, line: int) -> None:
         container = k8s.text(status, "name")
         for which in ("lastState", "state"):
             ended, waiting = k8s.mapping(status, which, "terminated"), k8s.mapping(status, which, "waiting")
@@ -190,7 +199,7 @@ class _Reader:
             if not reason or reason in ("Completed", "ContainerCreating", "PodInitializing"):
                 continue
             self.say(
-                f"k8s container reason={reason} kind=Pod name={pod} container={container} "
+                f"k8s container reason={reason} {about} container={container} "
                 f"exit={k8s.text(state, 'exitCode')}: {k8s.one_line(k8s.text(state, 'message'))}",
                 offset, line, k8s.stamp(ended, "finishedAt"), host,
             )  # fmt: skip
