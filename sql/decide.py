@@ -68,6 +68,12 @@ def guard_key(row: Row) -> tuple[int, tuple[int, ...], int, bool]:
     return (row["rules_version"], model, row["revision"], not row["provisional"])
 
 
+def _older(new: Row, old: Row, latest: bool) -> bool:
+    """Whether `new` must not replace `old`. `latest`: revisions are not compared, only ruleset, model and finality."""
+    a, b = guard_key(new), guard_key(old)
+    return (a[0], a[1], a[3]) < (b[0], b[1], b[3]) if latest else a < b
+
+
 def prepare(cluster: str, decision: Decision) -> _Prepared:
     row = decision_row(cluster, decision)
     events = event_rows(cluster, decision, decision.evidence)
@@ -114,6 +120,7 @@ def replace_decisions(
     retract: Collection[str],
     now_us: int,
     aliases: Mapping[str, str],
+    latest: bool = False,
 ) -> Replaced:
     """See `Store.replace_decisions`."""
     prepared: dict[str, _Prepared] = {}
@@ -130,7 +137,7 @@ def replace_decisions(
     kept: set[str] = set()
     for key in sorted(prepared):
         item, old = prepared[key], stored.get(key)
-        if old is not None and guard_key(item.row) < guard_key(old):
+        if old is not None and _older(item.row, old, latest):
             kept.add(key)
             continue
         if old is not None and old["content"] == item.row["content"]:

@@ -268,15 +268,18 @@ class Store:
         retract_keys: Collection[str] = (),
         *,
         aliases: Mapping[str, str] | None = None,
+        latest: bool = False,
     ) -> Replaced:
         """Replace the decisions of these subjects as a whole, in one transaction.
 
         Older decisions (ruleset, model, revision) never replace newer ones; equal ones are not written again.
         retract_keys: subjects that are no more. aliases: old incident id -> new one, where the caller knows more than
-        can be seen from subjects and root evidence.
+        can be seen from subjects and root evidence. latest: decided from all facts in the store, so that the number of
+        facts is not compared (a window that became narrower leaves a subject with fewer).
         """
         with self.writing() as connection:
-            return replace_decisions(connection, cluster, decisions, retract_keys, self.now_us(), aliases or {})
+            now = self.now_us()
+            return replace_decisions(connection, cluster, decisions, retract_keys, now, aliases or {}, latest)
 
     def set_detected(self, cluster: str, subject_key: str, detected_us: int) -> None:
         """Put the wall-clock time at which a stream first saw that the subject was interrupted."""
