@@ -157,8 +157,8 @@ def continuation(line: str, back: Iterator[str], is_head: Callable[[str], bool])
 def marked(line: str, frame: Frame) -> dict[str, str]:
     """Facts that a marked line states (see `LineFormat.mark`).
 
-    `host`, `driver_version`, `gpu_uuid:<bdf>`, `gpu_serial:<bdf>`; `boot` is the printed wall time of the boot in
-    UTC microseconds where the line has an offset, else `boot_local` or `boot_noyear` in the stamp's own frame.
+    `host`, `kernel`, `driver_version`, `gpu_uuid:<bdf>`, `gpu_serial:<bdf>`; `boot` is the wall time of the boot in the
+    frame of the line's stamp (UTC or local microseconds), `boot_noyear` where the stamp has no year.
     """
     host = prompt_host(line)
     if host is not None:
@@ -185,5 +185,5 @@ def _boot(frame: Frame) -> dict[str, str]:
     kind, us = frame.stamp.kind, frame.stamp.us
     if frame.clock is not None:
         kind, us = frame.clock[0], frame.clock[2] - frame.clock[1]
-    names = {"utc": "boot", "local": "boot_local", "noyear": "boot_noyear"}
+    names = {"utc": "boot", "local": "boot", "noyear": "boot_noyear"}
     return {names[kind]: str(us)} if kind in names else {}

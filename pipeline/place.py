@@ -1,0 +1,243 @@
+"""Placing: whose log each source is, and what its stamps mean in UTC, decided from all facts together.
+
+Pure and independent of the order of its inputs: no wall clock, no environment. What is assumed is said in
+`Clock.assumed`; what nothing ties to UTC stays None (`Clock.utc`), never guessed.
+
+Order of the steps: hosts (`placing_hosts`), zones (`placing_zones`), then years and dates from the dated sources of the
+same folder or root (`placing_years`), then boots, because anchors may come from lines whose year was just found
+(`placing_boots`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pipeline.clock import Clock, Zone
+from pipeline.placing_boots import Estimate, anchor
+from pipeline.placing_hosts import hosts_of
+from pipeline.placing_years import Interval, only_day, year_window
+from pipeline.placing_zones import zone_of
+from schemas.facts import RunFragment, SourceFact, Stamp
+from schemas.identity import short_host
+from schemas.settings import Settings
+
+__all__ = ["Clock", "place"]
+
+#: Seconds of doubt that a format's own stamps have, beyond their resolution.
+_FORMAT_DOUBT_S = {
+    # dmesg computes wall time from uptime when it is read: drift and suspend shift it.
+    "dmesg.ctime": 5.0,
+    "dmesg.iso": 5.0,
+    # Anchored to a whole minute, always printed early.
+    "dmesg.reltime": 60.0,
+}
+_SCHEDULER_BOOT_S = 5.0
+_BOOT_LINE_S = 5.0
+_PAIR_S = 1.0
+#: Words for `Clock.method`, from the strongest to the weakest; a clock is named by the weakest that it needs.
+_METHODS = ("explicit", "zone assumed", "year assumed", "date assumed", "boot-relative", "none")
+
+
+def place(sources: Iterable[SourceFact], fragments: Iterable[RunFragment], settings: Settings) -> dict[str, Clock]:
+    """A clock for every source, by source id.
+
+    sources: all that are to be seen together (one input, or a warehouse's). fragments: what schedulers said of runs;
+    their start and end date the other sources of the root. settings: only `tz` is read.
+    """
+    ordered = sorted(sources, key=lambda s: (s.source_id, s.root))
+    members: dict[str, list[SourceFact]] = {}
+    for source in ordered:
+        members.setdefault(source.root, []).append(source)
+    root_of = {source.source_id: source.root for source in ordered}
+    runs: dict[str, list[RunFragment]] = {}
+    for fragment in sorted(fragments, key=lambda f: (f.key, repr(f))):
+        runs.setdefault(root_of.get(fragment.source_id, ""), []).append(fragment)
+
+    hosts = hosts_of(ordered, runs)
+    clocks: dict[str, Clock] = {}
+    for root, group in members.items():
+        clocks.update(_wall_clocks(group, runs.get(root, []), settings.tz))
+    for source in ordered:
+        host, why = hosts[source.source_id]
+        clock = clocks[source.source_id]
+        clocks[source.source_id] = replace(clock, host=host, assumed=(*clock.assumed, why) if why else clock.assumed)
+    by_host = _estimates_by_host(ordered, clocks)
+    for root, group in members.items():
+        dated = _dated(group, runs.get(root, []), {s.source_id: clocks[s.source_id].zone for s in group})
+        intervals = [interval for _, interval in dated]
+        for source in group:
+            clocks[source.source_id] = _with_boot(source, clocks[source.source_id], group, clocks, by_host, intervals)
+    return clocks
+
+
+# --- zone, year, date ---------------------------------------------------------------------------------------------
+
+
+def _wall_clocks(group: Sequence[SourceFact], runs: Sequence[RunFragment], tz: str) -> dict[str, Clock]:
+    """Clocks of one root's sources, without host and boot."""
+    zones = {source.source_id: zone_of(source, group, runs, tz) for source in group}
+    dated = _dated(group, runs, {sid: zone for sid, (zone, _) in zones.items()})
+    return {source.source_id: _wall_clock(source, *zones[source.source_id], dated) for source in group}
+
+
+def _wall_clock(
+    source: SourceFact, zone: Zone, zone_why: str | None, dated: Sequence[tuple[SourceFact | None, Interval]]
+) -> Clock:
+    kinds = {kind: (low, high) for kind, low, high in source.spans}
+    doubt = _FORMAT_DOUBT_S.get(source.format, 1.0)
+    until: int | None = None
+    day: int | None = None
+    assumed: list[str] = []
+    methods = ["explicit"] if "utc" in kinds else []
+    if kinds.keys() & {"local", "noyear", "time"}:
+        assumed += [zone_why] if zone_why else []
+        methods.append("zone assumed")
+    if "noyear" in kinds or any(kind == "noyear" for kind, _, _ in source.clocks):
+        span = kinds.get("noyear") or _pair_span(source)
+        until, why = year_window(span, _rings(source, dated), source.mtime_us, zone.to_local)
+        assumed.append(why)
+        methods.append("year assumed" if until is not None else "none")
+    if "time" in kinds:
+        day, why = only_day(kinds["time"], _rings(source, dated), zone.to_local)
+        assumed.append(why)
+        methods.append("date assumed" if day is not None else "none")
+    method = max(methods, key=_METHODS.index, default="none")
+    return Clock(method=method, assumed=tuple(assumed), zone=zone, noyear_until=until, day=day, doubt_s=doubt)
+
+
+def _pair_span(source: SourceFact) -> Interval:
+    walls = [us for kind, _, us in source.clocks if kind == "noyear"]
+    return min(walls), max(walls)
+
+
+def _dated(
+    group: Sequence[SourceFact], runs: Sequence[RunFragment], zones: Mapping[str, Zone]
+) -> list[tuple[SourceFact | None, Interval]]:
+    """All dated intervals of a root in UTC, with the source that they come from."""
+    out: list[tuple[SourceFact | None, Interval]] = []
+    by_id = {source.source_id: source for source in group}
+    for source in group:
+        zone = zones[source.source_id]
+        for kind, low, high in source.spans:
+            if kind == "utc":
+                out.append((source, (low, high)))
+            elif kind == "local":
+                out.append((source, (zone.to_utc(low)[0], zone.to_utc(high)[0])))
+    for run in runs:
+        zone = zones.get(run.source_id, Zone())
+        ends = [us for us in (_moment(run.start, zone), _moment(run.end, zone)) if us is not None]
+        if ends:
+            out.append((by_id.get(run.source_id), (min(ends), max(ends))))
+    return out
+
+
+def _moment(stamp: Stamp, zone: Zone) -> int | None:
+    if stamp.kind == "utc":
+        return stamp.us
+    return zone.to_utc(stamp.us)[0] if stamp.kind == "local" else None
+
+
+def _folders(source: SourceFact) -> set[str]:
+    return {path.rpartition("/")[0] for path in source.inner_paths}
+
+
+def _rings(source: SourceFact, dated: Sequence[tuple[SourceFact | None, Interval]]) -> list[tuple[str, list[Interval]]]:
+    """Dated intervals around a source: its own, those of its folder, those of its root."""
+    own = [interval for other, interval in dated if other is not None and other.source_id == source.source_id]
+    here = _folders(source)
+    near = [interval for other, interval in dated if other is not None and _folders(other) & here]
+    return [
+        ("the same file", own),
+        ("the same folder", near),
+        ("the same root", [interval for _, interval in dated]),
+    ]
+
+
+# --- boots --------------------------------------------------------------------------------------------------------
+
+
+def _label(source: SourceFact) -> str:
+    return source.inner_paths[0] if source.inner_paths else source.source_id
+
+
+def _estimates(source: SourceFact, clock: Clock) -> list[Estimate]:
+    """What one source says of its own host's boots."""
+    out: list[Estimate] = []
+    for kind, mono, us in source.clocks:
+        utc, doubt = clock.utc(Stamp(kind, us))
+        if utc is not None:
+            out.append(Estimate(mono, utc, False, _label(source), max(doubt, _PAIR_S)))
+    spans = {kind for kind, _, _ in source.spans}
+    for fact in source.facts:
+        name, _, value = fact.partition("=")
+        if name not in ("boot", "boot_noyear") or not value.isdigit():
+            continue
+        kind = "noyear" if name == "boot_noyear" else ("utc" if "utc" in spans and "local" not in spans else "local")
+        utc, doubt = clock.utc(Stamp(kind, int(value)))
+        if utc is not None:
+            out.append(Estimate(0, utc, False, f"{_label(source)} (first kernel line)", doubt + _BOOT_LINE_S))
+    return out
+
+
+def _estimates_by_host(sources: Sequence[SourceFact], clocks: Mapping[str, Clock]) -> dict[str, list[Estimate]]:
+    out: dict[str, list[Estimate]] = {}
+    for source in sources:
+        clock = clocks[source.source_id]
+        if clock.host:
+            out.setdefault(clock.host, []).extend(_estimates(source, clock))
+        for fact in source.facts:
+            name, _, value = fact.partition("=")
+            if name.startswith("boot:") and value.isdigit():
+                estimate = Estimate(0, int(value), False, f"{_label(source)} (scheduler)", _SCHEDULER_BOOT_S)
+                out.setdefault(short_host(name[5:]), []).append(estimate)
+    return out
+
+
+def _with_boot(
+    source: SourceFact,
+    clock: Clock,
+    group: Sequence[SourceFact],
+    clocks: Mapping[str, Clock],
+    by_host: Mapping[str, Sequence[Estimate]],
+    dated: Sequence[Interval],
+) -> Clock:
+    """The clock with anchors for uptime stamps, if the source has any."""
+    span = next(((low, high) for kind, low, high in source.spans if kind == "mono"), None)
+    if span is None:
+        return clock
+    own = [e._replace(own=True) for e in _estimates(source, clock)]
+    others, guess = _others(source, clock, group, clocks, by_host)
+    known = {(e.mono, e.utc) for e in own}
+    others = [e for e in others if (e.mono, e.utc) not in known]
+    anchors, doubt, why = anchor(span, [*own, *others], source.mtime_us, dated)
+    if not anchors:
+        reason = "boot time unknown: stamps count from a boot that no other log dates"
+        return replace(clock, assumed=(*clock.assumed, reason))
+    only_mono = all(kind == "mono" for kind, _, _ in source.spans)
+    return replace(
+        clock,
+        method="boot-relative" if only_mono else clock.method,
+        assumed=(*clock.assumed, *(word for word in (guess, why) if word)),
+        anchors=anchors,
+        anchor_doubt_s=doubt,
+    )
+
+
+def _others(
+    source: SourceFact,
+    clock: Clock,
+    group: Sequence[SourceFact],
+    clocks: Mapping[str, Clock],
+    by_host: Mapping[str, Sequence[Estimate]],
+) -> tuple[list[Estimate], str | None]:
+    """Estimates of the source's host; of the root's only booted host where the source names none."""
+    if clock.host:
+        return list(by_host.get(clock.host, ())), None
+    hosts = {clocks[s.source_id].host for s in group} | {
+        short_host(f[5:].split("=", 1)[0]) for s in group for f in s.facts if f.startswith("boot:")
+    }
+    booted = sorted(h for h in hosts if h and by_host.get(h))
+    if len(booted) == 1 and source.family == "kernel":
+        return list(by_host[booted[0]]), f"boot of {booted[0]} assumed: the only host under this root with a known boot"
+    return [], None

@@ -1,0 +1,106 @@
+"""Whose log is it? The host of each source, from what its lines name, its header, its path, or the root's only host.
+
+Names are joined by their short form: `gpu-1.cluster.local` and `GPU-1` are one host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from schemas.facts import RunFragment, SourceFact
+from schemas.identity import logical_path, short_host
+
+#: Families whose lines come from one machine. Others name hosts in their text.
+ONE_HOST = frozenset({"kernel", "syslog", "journal", "bmc", "other"})
+#: Share of the printed names that makes a log one host's.
+MAJORITY = 0.6
+_FOLDER = re.compile(r"(?:^|[/!])(?:hosts?|nodes?|machines?)/([A-Za-z0-9][\w.-]{0,80})/")
+_FILE = re.compile(
+    r"^(?:dmesg|kern(?:el)?|kmsg|syslog|messages|journal(?:ctl)?|sel|bmc|host)[-_.]([A-Za-z][A-Za-z0-9-]*\d[A-Za-z0-9-]*)"
+    r"(?:[._](?:log|txt|out|json|cluster|local)\b.*)?$"
+)
+_NOT_A_HOST = re.compile(r"(?i)^(?:log|txt|json|gz|part|chunk|rank|gpu|worker|v|boot|iso|utc)?-?\d+$|^localhost$")
+
+
+def named_hosts(sources: Iterable[SourceFact], fragments: Iterable[RunFragment]) -> set[str]:
+    """All host names that the given facts state: printed in lines, headers, node lists, boots."""
+    hosts = {short_host(node) for f in fragments for node in f.nodes}
+    for source in sources:
+        hosts.update(short_host(name) for name, _ in source.names if source.family in ONE_HOST)
+        hosts.update(short_host(host) for _, host in source.rank_hosts)
+        hosts.add(short_host(source.host))
+        for fact in source.facts:
+            if fact.startswith("boot:"):
+                hosts.add(short_host(fact[5:].split("=", 1)[0]))
+    return hosts - {"", "localhost"}
+
+
+def own_host(source: SourceFact, known: set[str]) -> tuple[str, str | None]:
+    """(host, assumption): the host that the source itself or its path gives; "" where it gives none or several."""
+    stated = {short_host(fact[5:]) for fact in source.facts if fact.startswith("host=")}
+    if source.host:
+        return short_host(source.host), None
+    if len(stated) == 1:
+        return stated.pop(), None
+    if source.family in ONE_HOST or source.family == "job":
+        counts: dict[str, int] = {}
+        for name, n in source.names:
+            if (short := short_host(name)) not in ("", "localhost"):
+                counts[short] = counts.get(short, 0) + n
+        if counts:
+            best = min(counts, key=lambda name: (-counts[name], name))
+            total = sum(counts.values())
+            whole = 1.0 if source.family == "job" else MAJORITY
+            return (best, None) if counts[best] >= whole * total else ("", None)
+    hint = _path_host(source, known)
+    return (hint, f"host {hint} taken from the path") if hint else ("", None)
+
+
+def _path_host(source: SourceFact, known: set[str]) -> str:
+    if source.family not in ONE_HOST and source.family != "job":
+        return ""
+    for path in source.inner_paths:
+        if m := _FOLDER.search(path):
+            return short_host(m[1])
+        if found := _known_in(path, known):
+            return found
+        name = re.split(r"[/!]", logical_path(path))[-1]
+        if source.family in ONE_HOST and (m := _FILE.match(name)) and not _NOT_A_HOST.match(m[1]):
+            return short_host(m[1])
+    return ""
+
+
+def _known_in(path: str, known: set[str]) -> str:
+    """The longest known host that stands as a whole word in a path, last component first; "" for none or a tie."""
+    for part in reversed(re.split(r"[/!]", path.lower())):
+        hits = [
+            host for host in known if host in part and re.search(rf"(?<![a-z0-9]){re.escape(host)}(?![a-z0-9])", part)
+        ]
+        longest = [host for host in hits if len(host) == max(map(len, hits))]
+        if len(longest) == 1:
+            return longest[0]
+    return ""
+
+
+def hosts_of(
+    sources: Sequence[SourceFact], fragments_by_root: Mapping[str, Sequence[RunFragment]]
+) -> dict[str, tuple[str, str | None]]:
+    """Host and assumption of every source.
+
+    A kernel, syslog or BMC log without any name belongs to the only host that its root names, if there is just one.
+    """
+    by_root: dict[str, list[SourceFact]] = {}
+    for source in sources:
+        by_root.setdefault(source.root, []).append(source)
+    out: dict[str, tuple[str, str | None]] = {}
+    for root, members in by_root.items():
+        known = named_hosts(members, fragments_by_root.get(root, ()))
+        for source in members:
+            host, why = own_host(source, known)
+            anonymous = not host and not source.names and source.family in ONE_HOST
+            if anonymous and len(known) == 1:
+                host = next(iter(known))
+                why = f"host {host} assumed: the only one named under this root"
+            out[source.source_id] = (host, why)
+    return out
