@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "label": ("label", "Record a reviewer's word on an incident; it wins over any decision."),
     "rules": ("rules", "List, show, lint and test the knowledge."),
     "evaluate": ("evaluate", "Score the attribution on incidents with known causes."),
+    "simulate": ("simulate", "Write raw logs of a cluster with known causes, for trying, teaching and load."),
     "db": ("db", "Create, upgrade or check the warehouse's schema."),
     "doctor": ("doctor", "Check that this machine is set up right."),
     "version": ("version", "Print the versions of faultbeam and of its ruleset."),
