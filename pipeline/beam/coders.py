@@ -1,8 +1,8 @@
 """How facts, ranges and decisions become element payloads: JSON arrays in field order, read back by type.
 
 Beam would fall back to pickle for a dataclass, which is neither deterministic nor safe to read from a shared folder.
-`pack` and `unpack` handle what `schemas` is made of: dataclasses (and unions of them), named tuples, tuples, frozen sets, dicts with str
-keys, str, int, float, bool, bytes, Path and None. Equal values give equal bytes, on every machine.
+`pack` and `unpack` handle what `schemas` is made of: dataclasses (and unions of them), named tuples, tuples, frozen
+sets, dicts with str keys, str, int, float, bool, bytes, Path and None. Equal values give equal bytes, on every machine.
 """
 
 from __future__ import annotations

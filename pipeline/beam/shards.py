@@ -23,6 +23,11 @@ from pipeline.beam.errors import ReceiptError
 _PATTERN = "shard-*.jsonl"
 
 
+def shard_path(folder: str, number: str) -> str:
+    """Where the shard of this number lies once it is whole."""
+    return str(FileSystems.join(folder, f"shard-{number}.jsonl"))
+
+
 def write_shard(folder: str, number: str, values: Sequence[Value]) -> int:
     """Writes the values of one shard; returns how many. Overwrites an earlier try of the same shard."""
     rows: Counter[str] = Counter()
@@ -31,7 +36,7 @@ def write_shard(folder: str, number: str, values: Sequence[Value]) -> int:
         rows[kind] += 1
         sums[kind] += parts
     head = json.dumps({kind: [rows[kind], sums[kind]] for kind in sorted(rows)}).encode("ascii")
-    final = FileSystems.join(folder, f"shard-{number}.jsonl")
+    final = shard_path(folder, number)
     temporary = FileSystems.join(folder, f"tmp-{number}-{uuid.uuid4().hex}")
     with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as out:
         out.write(b'["head",%d,%s]\n' % (len(values), head))
