@@ -78,7 +78,7 @@ def resolve(connection: Connection, incident_id: str, cluster: str | None = None
     alias_query = select(incident_aliases.c.cluster, incident_aliases.c.incident_id).where(
         incident_aliases.c.alias.like(pattern, escape="\\")
     )
-    wanted = [(c, i) for c, i in connection.execute(alias_query).tuples()]
+    wanted = [(c, i) for c, i in connection.execute(alias_query)]
     columns = select(decisions.c.cluster, decisions.c.subject_key, decisions.c.incident_id).where(decisions.c.incident)
     if cluster is not None:
         columns = columns.where(decisions.c.cluster == cluster)

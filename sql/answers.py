@@ -82,7 +82,7 @@ def list_decisions(
         query = query.where(or_(d.first_host == host, d.subject_host == host))
     if incidents_only:
         query = query.where(d.incident)
-    order = [(c, k) for c, k in connection.execute(query).tuples()]
+    order = [(c, k) for c, k in connection.execute(query)]
     by_cluster: dict[str, list[str]] = {}
     for of_cluster, key in order:
         by_cluster.setdefault(of_cluster, []).append(key)

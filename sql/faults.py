@@ -23,7 +23,7 @@ def refresh_faults(connection: Connection, cluster: str, fault_ids: Collection[s
         rows: dict[str, dict[str, object]] = {}
         onsets: dict[str, list[int]] = {}
         counts: dict[str, list[int]] = {}
-        for fault_id, component, cause, first_host, host, onset, kind in connection.execute(query).tuples():
+        for fault_id, component, cause, first_host, host, onset, kind in connection.execute(query):
             rows.setdefault(
                 fault_id,
                 {

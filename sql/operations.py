@@ -57,7 +57,7 @@ def labels(connection: Connection, cluster: str | None) -> tuple[Label, ...]:
     )
     if cluster is not None:
         query = query.where(table.c.cluster == cluster)
-    return tuple(Label(*row) for row in connection.execute(query).tuples())
+    return tuple(Label(*row) for row in connection.execute(query))
 
 
 def replace_coverage(

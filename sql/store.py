@@ -177,7 +177,7 @@ class Store:
         table = models.stream_progress.c
         query = select(table.topic, table.partition, table.next_offset, table.event_at).where(table.cluster == cluster)
         with self.reading() as connection:
-            return {(t, p): (offset, event) for t, p, offset, event in connection.execute(query).tuples()}
+            return {(t, p): (offset, event) for t, p, offset, event in connection.execute(query)}
 
     def read_sources(self, cluster: str) -> tuple[SourceFact, ...]:
         """All sources, sorted by id."""
