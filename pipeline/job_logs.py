@@ -1,0 +1,273 @@
+"""Which sources are job logs, which of them are one run, and which job they belong to. Pure.
+
+A source of the job family is a run's log if it shows progress, a beginning, an end, a failure in the words of training
+programs, or names of a job's world; else it is evidence (a listing, stack dumps, a service's log). Logs of several
+ranks, nodes or streams of one job are one group: same folder once ranks are taken out of the names, and times that
+overlap. A group belongs to a job by an id in its text, in its path, by hosts and time, or because nothing else is
+there; how is said in words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.attempts import LogView
+from pipeline.events import ClockLike, expand_hosts
+from pipeline.job_records import JobRecord
+from schemas.facts import SourceFact, Stamp
+
+_SLURM_FILE = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_(\d{1,7}))?(?:[.-][^/]{0,80})?$")
+_JOB_FOLDER = re.compile(r"(?:^|/)jobs?[/_-](\d{2,12})(?:_(\d{1,7}))?(?=[/._-]|$)", re.IGNORECASE)
+_JOB_FILE = re.compile(r"(?:^|/)[^/]{0,120}?[._-](\d{3,12})(?:_(\d{1,7}))?\.(?:out|err|log|txt|o|e)(?:\.\w{1,4})?$")
+_PBS_FILE = re.compile(r"\.[oe](\d{2,12})(?:\.\w{1,4})?$")
+_DATE = re.compile(r"(?:19|20)\d{6}(?:\d{4,6})?$")
+_RANK_WORD = re.compile(
+    r"(?i)(?:global|local|node|group)?[_-]?(?:rank|node|worker|replica|host|task|proc|process|gpu|device|pod|trainer)[_-]?\d+"
+)
+_STREAM = re.compile(
+    r"(?i)(?:^|[._-])(?:stdout|stderr|std_out|std_err|out|err|error|output|log|txt|gz|zst|xz|bz2)(?=[._-]|$)"
+)
+_ATTEMPT_DIR = re.compile(r"(?i)(?:^|/)(?:attempt|restart|retry|run_attempt)[_-]?(\d{1,4})(?=/|_|\.|$)")
+_LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
+#: Facts that only a training program or its launcher prints.
+_WORLD = ("world_size=", "nranks=", "nproc_per_node=", "rdzv_id=", "n_gpus=", "nccl_version=")
+#: How far a log's stamps may lie outside of its job's times, microseconds.
+SLACK_US = 15 * 60 * 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PathId:
+    """A job id in a path; task: index of the array task, -1 for none. sure: named as the scheduler names its files."""
+
+    job: str
+    task: int
+    sure: bool
+
+
+@dataclass(slots=True)
+class LogGroup:
+    """Logs of one run (or of one job's attempts). span: first and last stamp in UTC microseconds, None if unknown."""
+
+    key: tuple[str, ...]
+    root: str
+    sources: list[SourceFact]
+    ids: set[str]
+    task: int
+    attempt: int
+    span: tuple[int, int] | None
+    hosts: frozenset[str]
+    tied: str = ""
+    path_job: str = ""
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def order(self) -> tuple[int, int, int, str]:
+        """Where the group stands among others of its job."""
+        return (self.attempt, self.task, self.span[0] if self.span else 0, self.sources[0].inner_paths[0])
+
+
+def path_id(path: str) -> PathId | None:
+    """The job id that a path names, if any: `slurm-123_4.out`, `jobs/123/x.log`, `train-123456.err`, `run.o4242`."""
+    name = re.sub(r"\.(?:gz|zst|xz|bz2)$", "", path.replace("!", "/"))
+    if m := _SLURM_FILE.search(name):
+        return PathId(m[1], int(m[2]) if m[2] else -1, True)
+    if m := _JOB_FOLDER.search(name):
+        return PathId(m[1], int(m[2]) if m[2] else -1, True)
+    if m := _PBS_FILE.search(name):
+        return PathId(m[1], -1, False)
+    if (m := _JOB_FILE.search(name)) and not _DATE.match(m[1]):
+        return PathId(m[1], int(m[2]) if m[2] else -1, False)
+    return None
+
+
+def stem(path: str) -> str:
+    """A path with ranks, nodes and streams taken out: equal for the logs of one run in one folder."""
+    folder, _, name = path.replace("!", "/").rpartition("/")
+    parts = [p for p in folder.split("/") if p]
+    under_attempt = any(_ATTEMPT_DIR.search(p) for p in parts)
+    parts = ["#" if under_attempt and p.isdigit() else _RANK_WORD.sub("#", p) for p in parts]
+    name = _RANK_WORD.sub("#", name)
+    for _ in range(3):
+        name = _STREAM.sub("", name)
+    name = re.sub(r"^\d{1,5}$", "#", name.strip("._-"))
+    return "/".join([*parts, name])
+
+
+def is_run(source: SourceFact, log: LogView, alone: bool) -> bool:
+    """Whether a source is a run's log. alone: no other log and no job record is in its input root."""
+    if source.family != "job":
+        return False
+    if any(m.kind not in ("teardown", "ckpt_begin") for m in log.marks):
+        return True
+    return alone or any(f.startswith(_WORLD) for f in source.facts)
+
+
+def span(source: SourceFact, clock: ClockLike | None) -> tuple[int, int] | None:
+    """First and last stamp of a source in UTC microseconds, from the frame that says most."""
+    if clock is None:
+        return None
+    spans = {kind: (low, high) for kind, low, high in source.spans}
+    for kind in ("utc", "local", "noyear", "time", "mono"):
+        if kind in spans:
+            low, _ = clock.utc(Stamp(kind, spans[kind][0]))
+            high, _ = clock.utc(Stamp(kind, spans[kind][1]))
+            if low is not None and high is not None and low <= high:
+                return low, high
+    return None
+
+
+def hosts_of(source: SourceFact, clock: ClockLike | None) -> frozenset[str]:
+    """Hosts that a job log names as its own: NCCL and srun lines, the node list, its path. Addresses are left out."""
+    found = {name for name, _ in source.names}
+    for fact in source.facts:
+        name, _, value = fact.partition("=")
+        if name.startswith("nccl_rank:"):
+            found.add(value)
+        elif name == "nodelist":
+            found.update(expand_hosts(value))
+    if source.host:
+        found.add(source.host)
+    elif clock is not None and clock.host:
+        found.add(clock.host)
+    return frozenset(h for h in found if h and not re.fullmatch(r"[\d.]+|[0-9a-f:]*:[0-9a-f:]+", h))
+
+
+def groups(
+    sources: Iterable[SourceFact], clocks: Mapping[str, ClockLike], views: Mapping[str, LogView]
+) -> list[LogGroup]:
+    """Job logs that are runs, grouped; sorted by key."""
+    everything = sorted(sources, key=lambda s: s.source_id)
+    per_root: dict[str, int] = defaultdict(int)
+    for s in everything:
+        per_root[s.root] += 1
+    members: dict[tuple[str, ...], list[SourceFact]] = defaultdict(list)
+    for s in everything:
+        log = views.get(s.source_id)
+        if log is None or not is_run(s, log, per_root[s.root] == 1):
+            continue
+        members[_group_key(s)].append(s)
+    out: list[LogGroup] = []
+    for key, items in sorted(members.items()):
+        out.extend(_split_by_time(key, items, clocks))
+    return out
+
+
+def _group_key(s: SourceFact) -> tuple[str, ...]:
+    path = s.inner_paths[0] if s.inner_paths else s.source_id
+    named = path_id(path)
+    attempt = _ATTEMPT_DIR.search(path.replace("!", "/"))
+    job = f"{named.job}_{named.task}" if named else ""
+    text = s.job_ids[0] if len(s.job_ids) == 1 and named is None else ""
+    return (s.root, job or text, attempt[1] if attempt else "", stem(path) if named is None or not named.sure else "")
+
+
+def _split_by_time(
+    key: tuple[str, ...], items: Sequence[SourceFact], clocks: Mapping[str, ClockLike]
+) -> Iterable[LogGroup]:
+    """One group a stretch of overlapping logs; logs without times join the first stretch."""
+    timed = sorted(
+        ((sp, s) for s in items if (sp := span(s, clocks.get(s.source_id)))), key=lambda x: (x[0], x[1].source_id)
+    )
+    loose = [s for s in items if span(s, clocks.get(s.source_id)) is None]
+    chunks: list[tuple[list[SourceFact], tuple[int, int]]] = []
+    for sp, s in timed:
+        if chunks and sp[0] <= chunks[-1][1][1] + SLACK_US:
+            low, high = chunks[-1][1]
+            chunks[-1] = ([*chunks[-1][0], s], (low, max(high, sp[1])))
+        else:
+            chunks.append(([s], sp))
+    if not chunks:
+        yield _group(key, loose, None, clocks)
+        return
+    for index, (chunk, sp) in enumerate(chunks):
+        yield _group(key, [*chunk, *loose] if index == 0 else chunk, sp, clocks)
+
+
+def _group(
+    key: tuple[str, ...], items: Sequence[SourceFact], sp: tuple[int, int] | None, clocks: Mapping[str, ClockLike]
+) -> LogGroup:
+    ordered = sorted(items, key=lambda s: (s.inner_paths, s.source_id))
+    named = [p for s in ordered for path in s.inner_paths if (p := path_id(path))]
+    attempt = _ATTEMPT_DIR.search(ordered[0].inner_paths[0].replace("!", "/")) if ordered[0].inner_paths else None
+    return LogGroup(
+        key=key,
+        root=ordered[0].root,
+        sources=ordered,
+        ids={i.split(".", 1)[0] for s in ordered for i in s.job_ids},
+        task=named[0].task if named else -1,
+        attempt=int(attempt[1]) if attempt else 0,
+        span=sp,
+        hosts=frozenset(h for s in ordered for h in hosts_of(s, clocks.get(s.source_id))),
+        path_job=named[0].job if named and (named[0].sure or len(named[0].job) >= 3) else "",
+    )
+
+
+def tie(group: LogGroup, records: Sequence[JobRecord], groups_in_root: int) -> tuple[list[JobRecord], str]:
+    """The attempts of the one job that a group belongs to, and by what; ([], "") where none can be told."""
+    by_job: dict[tuple[str, str, str], list[JobRecord]] = defaultdict(list)
+    for r in records:
+        by_job[r.scheduler, r.cluster, r.job_id].append(r)
+    for ids, words in (
+        (_names(group.path_job, group.task), "job id in its path"),
+        (group.ids, "job id in its text"),
+        ({group.path_job} - {""}, "job id in its path"),
+    ):
+        found = [key for key in by_job if _is(key[2], by_job[key], ids)]
+        best = _by_time(group, found, by_job) if len(found) > 1 else found
+        if len(best) == 1:
+            return by_job[best[0]], words
+    if group.hosts and group.span:
+        at = [k for k, rs in by_job.items() if any(group.hosts & set(r.nodes) and _covers(r, group.span) for r in rs)]
+        if len(at) == 1:
+            return by_job[at[0]], "hosts and time"
+    return _only(group, by_job, groups_in_root)
+
+
+def _names(job: str, task: int) -> set[str]:
+    return {f"{job}_{task}"} if job and task >= 0 else ({job} - {""})
+
+
+def _is(job_id: str, records: Sequence[JobRecord], ids: set[str]) -> bool:
+    if job_id in ids:
+        return True
+    raw = {f.split("=", 1)[1] for r in records for f in r.extra if f.startswith("job_id_raw=")}
+    return bool(raw & ids)
+
+
+def _covers(record: JobRecord, sp: tuple[int, int]) -> bool:
+    low = record.start_us if record.start_us is not None else sp[0]
+    high = record.end_us if record.end_us is not None else max(sp[1], low)
+    return sp[0] <= high + SLACK_US and sp[1] >= low - SLACK_US
+
+
+def _by_time(
+    group: LogGroup, keys: Sequence[tuple[str, str, str]], by_job: Mapping[tuple[str, str, str], Sequence[JobRecord]]
+) -> list[tuple[str, str, str]]:
+    if group.span is None:
+        return list(keys)
+    return [k for k in keys if any(_covers(r, group.span) for r in by_job[k])]
+
+
+def _only(
+    group: LogGroup, by_job: Mapping[tuple[str, str, str], list[JobRecord]], groups_in_root: int
+) -> tuple[list[JobRecord], str]:
+    """The only job of the group's root, or the only one that its times allow if it is the root's only log."""
+    here = [k for k, rs in by_job.items() if any(group.root in r.roots for r in rs)]
+    known = {k[2] for k in here}
+    foreign = (group.ids | ({group.path_job} - {""})) - known
+    if len(here) == 1:
+        rs = by_job[here[0]]
+        nodes = {n for r in rs for n in r.nodes}
+        apart = bool(group.hosts and nodes and not group.hosts & nodes and len(group.hosts) > 1)
+        late = group.span is not None and not any(_covers(r, group.span) for r in rs)
+        if (foreign and groups_in_root > 1) or (apart and late):
+            return [], ""
+        return rs, "it is the only job here"
+    if groups_in_root == 1 and group.span is not None and here and not foreign:
+        fit = _by_time(group, here, by_job)
+        if len(fit) == 1:
+            return by_job[fit[0]], "it is the only job log here and its times fit"
+    return [], ""
