@@ -147,6 +147,7 @@ class SourceFact:
     signal_lines: int = 0
     unparsed_lines: int = 0
     note: str | None = None
+    ranges: tuple[tuple[int, int, int, int, int], ...] = ()  # (start, end, lines, signal lines, unparsed lines)
 
 
 T = TypeVar("T", str, tuple[int, str], tuple[str, int, int])
@@ -168,21 +169,43 @@ def _merge_spans(
     return tuple((kind, low, high) for kind, (low, high) in sorted(out.items()))
 
 
+def range_totals(ranges: Iterable[tuple[int, int, int, int, int]]) -> tuple[int, int, int, int] | None:
+    """(end, lines, signal lines, unparsed lines) of the longest chain of ranges that begins at 0; None without one."""
+    reached: dict[int, tuple[int, int, int, int]] = {0: (0, 0, 0, 0)}
+    best: tuple[int, int, int, int] | None = None
+    for start, end, *sums in sorted(ranges):
+        before = reached.get(start)
+        if before is None:
+            continue
+        chain = (end, before[1] + sums[0], before[2] + sums[1], before[3] + sums[2])
+        if end not in reached or reached[end] < chain:
+            reached[end] = chain
+        if best is None or best < chain:
+            best = chain
+    return best
+
+
 def merge_sources(a: SourceFact, b: SourceFact) -> SourceFact:
     """Two views of one source (a later, longer copy; another place) as one.
 
-    The longer view leads: it saw all that the shorter one saw, so its line and signal totals hold.
+    The longer view leads: it saw all that the shorter one saw, so its line and signal totals hold. Views of single
+    ranges carry them in `ranges`; as soon as these reach from the begin to the end, the totals are their sums.
     """
-    lead, other = sorted((a, b), key=lambda s: (-s.size, s.inner_paths, s.root, s.mtime_us or 0, s.format))
+    lead, _ = sorted((a, b), key=lambda s: (-s.size, s.inner_paths, s.root, s.mtime_us or 0, s.format))
     names = dict(a.names)
     for name, n in b.names:
         names[name] = max(n, names.get(name, 0))
     mtimes = [m for m in (a.mtime_us, b.mtime_us) if m is not None]
+    ranges = tuple(sorted({*a.ranges, *b.ranges}))
+    totals = range_totals(ranges)
+    if totals is not None and totals[0] >= lead.size:
+        lead = replace(lead, size=totals[0], lines=totals[1], signal_lines=totals[2], unparsed_lines=totals[3])
     return replace(
         lead,
+        ranges=ranges,
         inner_paths=_union(a.inner_paths, b.inner_paths),
         mtime_us=max(mtimes, default=None),
-        host=lead.host or other.host,
+        host=min((h for h in (a.host, b.host) if h), default=""),
         spans=_merge_spans(a.spans, b.spans),
         clocks=_union(a.clocks, b.clocks),
         names=tuple(sorted(names.items())),

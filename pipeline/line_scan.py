@@ -1,0 +1,358 @@
+"""Scanning the lines of one range of a line format: engine on blocks, frames and rules on hit lines, fold, context.
+
+The result depends on the bytes and on the range's borders only through which lines it owns: merging the facts of all
+ranges of a source gives the same rows whatever the borders. Everything that looks around a line does so by absolute
+offset, within `LOOK_BACK`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from classifiers.api import Rule
+from classifiers.matching import MARK
+from pipeline.context import Context
+from pipeline.fold import Fold, Lines, Match, Variant, prepare, shape, variant
+from pipeline.formats.base import Frame, LineFormat
+from pipeline.lookback import Back, Borrower, NoBack, decode
+from pipeline.mask import secrets
+from pipeline.window import Region, Window, first_end, line_begin
+from schemas.facts import CELL, ProgressFact, Stamp
+from schemas.identity import short_host
+
+if TYPE_CHECKING:
+    from classifiers.knowledge.ruleset import RulesetImpl
+    from classifiers.matching.engines import BlockEngine
+
+#: Line numbers are given for hits before this offset; behind it they would cost a second pass. Bytes.
+NUMBERED = 64 << 20
+#: Beginnings of a source that are kept, so that two sources with one id can be told apart later. Bytes.
+HEADS = (4096, 65536)
+#: Lines longer than this are matched in overlapping pieces: a pattern may cost the square of its text. Characters.
+PIECE = 8192
+#: Every how many cells are read for progress, by absolute cell number.
+EVERY = 16
+#: A cell with more hit lines than this is a storm and not read for progress on their account.
+STORM = 32
+#: Lines of the head and of the tail that are framed for spans and names.
+SAMPLED = 200
+#: Bytes of a line that are read for progress.
+_PROGRESS_LINE = 4096
+#: Shapes and texts that are remembered at one time.
+_REMEMBERED = 8192
+#: NUL bytes in a row that are worth a word.
+_NULS = 16
+
+
+class LineScan:
+    """One pass over the owned lines of a window. Call `run` once, then read the fields.
+
+    source_id, fmt: whose lines, and how they are framed. numbered: number of `\\n` before the range's start, or None.
+    size: of the source where known (for its last two cells).
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        source_id: str,
+        fmt: LineFormat,
+        ruleset: RulesetImpl,
+        engine: BlockEngine,
+        *,
+        newlines_before: int | None,
+        size: int | None,
+    ) -> None:
+        self._w, self._source_id, self._fmt = window, source_id, fmt
+        self._ruleset, self._engine = ruleset, engine
+        self._family = fmt.family
+        self._numbers = _Numbers(window, newlines_before)
+        self._borrower = Borrower(fmt)
+        self._variants: dict[tuple[bytes, tuple[str, ...]], Variant] = {}
+        self._texts: dict[tuple[str, tuple[str, ...]], tuple[tuple[Match, ...], bool]] = {}
+        self._cells = _Cells(fmt, source_id, window, size) if fmt.progress else None
+        self.fold = Fold(source_id)
+        self.context = Context()
+        self.newlines = self.signal_lines = self.unparsed_lines = 0
+        self.unterminated = False
+        self.heads: list[tuple[int, bytes]] = []
+
+    @property
+    def progress(self) -> list[ProgressFact]:
+        return self._cells.facts if self._cells is not None else []
+
+    def run(self) -> None:
+        """Scans all owned lines, then reads the tail if the window came to the source's end."""
+        w = self._w
+        for region in w.regions():
+            if region.lo == 0 and w.base == 0:
+                self._head(region)
+                self.heads = [(n, bytes(w.data[:n])) for n in HEADS if w.have >= n]
+            self._region(region)
+            self._nuls(region)
+            if self._cells is not None:
+                self._cells.upto(w.base + region.hi, last=False)
+        self.unterminated = w.ended and w.have > 0 and w.next_line >= w.total and w.data[w.have - 1] != 10
+        if w.ended and w.next_line >= w.total:
+            self._tail()
+        if self._cells is not None:
+            self._cells.upto(w.next_line, last=w.ended and w.next_line >= w.total)
+            if w.end is not None and w.next_line >= w.end:
+                self._cells.behind(w.end)
+        for signal in self.fold.signals():
+            self.context.stamp(signal.first)
+            self.context.stamp(signal.last)
+
+    # -- hits
+
+    def _region(self, region: Region) -> None:
+        w = self._w
+        lo, hi = region.lo, region.hi
+        self._numbers.region(lo)
+        data, base = w.data, w.base
+        found = sorted((end, anchor) for anchor, end in self._engine.scan(memoryview(data)[lo:hi]))
+        table = self._engine.rule_ids
+        start = stop = lo
+        ids: set[str] = set()
+        newline = -1
+        for end, anchor in found:
+            end += lo
+            if end > stop or not ids:
+                if ids:
+                    self._line(start, stop, base + start, tuple(sorted(ids)))
+                    ids = set()
+                start = line_begin(data, stop if start < stop else start, end)
+                if newline < end:
+                    newline = data.find(b"\n", end, hi)
+                    newline = hi if newline < 0 else newline
+                carriage = data.find(b"\r", end, newline)
+                stop = newline if carriage < 0 else carriage
+            ids.update(table[anchor])
+        if ids:
+            self._line(start, stop, base + start, tuple(sorted(ids)))
+        self.newlines += self._numbers.finish(hi)
+
+    def _line(self, start: int, stop: int, offset: int, ids: tuple[str, ...]) -> None:
+        """One hit line data[start:stop]."""
+        raw = bytes(self._w.data[start:stop])
+        cell = offset // CELL
+        shaped = shape(raw)
+        if shaped is not None:
+            known = self._variants.get((shaped.rest, ids))
+            if known is not None and (not known.clocked or self.context.has_clock(cell)):
+                known.hit(shaped.us, offset, self._numbers)
+                self.signal_lines += 1
+                if known.host:
+                    self.context.name(cell, known.host)
+                if self._cells is not None:
+                    self._cells.hit(cell, fatal=known.fatal)
+                return
+        back = Back(self._w.data, start, self._w.base)
+        line = decode(raw)
+        frame = self._fmt.frame(line, back)
+        stamp = self._stamp(frame, offset, back)
+        host = short_host(frame.host) if frame.host else ""
+        self.context.frame(cell, offset, frame)
+        marked = MARK in ids and self._mark(line, raw, frame)
+        if ids == (MARK,):
+            return
+        matches, fatal = self._match(frame.text, ids)
+        if not matches or not frame.ok:
+            self.unparsed_lines += 1
+        if not matches:
+            return
+        self.signal_lines += 1
+        signals = self.fold.add(matches, host, frame.rank, stamp, offset, self._numbers)
+        if self._cells is not None:
+            self._cells.hit(cell, fatal=fatal)
+        if shaped is not None and not marked and not back.used and frame.ok:
+            made = variant(shaped, stamp, host, frame.rank, frame.text, (matches, signals))
+            if made is not None:
+                made.clocked, made.fatal = frame.clock is not None, fatal
+                if len(self._variants) >= _REMEMBERED:
+                    self._variants.clear()
+                self._variants[(shaped.rest, ids)] = made
+
+    def _stamp(self, frame: Frame, offset: int, back: Back) -> Stamp:
+        stamp = frame.stamp
+        if stamp.kind != "none":
+            if not stamp.borrowed:
+                self._borrower.saw(offset, stamp)
+            return stamp
+        # a format that looked back itself has its own rule for what a line may borrow
+        return stamp if back.used else self._borrower.borrow(offset, back)
+
+    def _mark(self, line: str, raw: bytes, frame: Frame) -> bool:
+        """Takes in what the format reads from a line that it asked for (marks of other formats hit as well)."""
+        if not any(mark in raw for mark in self._fmt.marks):
+            return False
+        found = self._fmt.mark(line, frame)
+        self.context.mark({name: secrets(value) for name, value in found.items()})
+        return bool(found)
+
+    def _match(self, text: str, ids: tuple[str, ...]) -> tuple[tuple[Match, ...], bool]:
+        """(matches of the masked text, whether one may be fatal). Remembered, because storms repeat texts."""
+        known = self._texts.get((text, ids))
+        if known is not None:
+            return known
+        masked = secrets(text)
+        found: Sequence[tuple[Rule, dict[str, str]]] = ()
+        for piece in _pieces(masked):
+            found = self._ruleset.match(piece, self._family, ids)
+            if found:
+                masked = piece
+                break
+        result = (
+            prepare(masked, found),
+            any(rule.strength == "strong" and rule.fatal != "n" for rule, _ in found),
+        )
+        if len(self._texts) >= _REMEMBERED:
+            self._texts.clear()
+        if len(text) <= PIECE:
+            self._texts[(text, ids)] = result
+        return result
+
+    # -- what surrounds the hits
+
+    def _head(self, region: Region) -> None:
+        data, at = self._w.data, 0
+        limit = min(region.hi, CELL)
+        for _ in range(SAMPLED):
+            if at >= limit:
+                return
+            stop = first_end(data, at, region.hi)
+            stop = region.hi if stop < 0 else stop
+            if stop > at:
+                self.context.frame(0, at, self._fmt.frame(decode(data[at : min(stop, at + PIECE)]), NoBack()))
+            at = stop + 1
+
+    def _tail(self) -> None:
+        back = Back(self._w.data, self._w.have, self._w.base)
+        for count, (_, raw) in enumerate(back.raw()):
+            if count >= SAMPLED:
+                return
+            self.context.stamp(self._fmt.frame(decode(raw), NoBack()).stamp)
+
+    def _nuls(self, region: Region) -> None:
+        """Runs of NUL bytes are what an unclean stop leaves behind: the first one of each line is noted."""
+        data, at, hi = self._w.data, region.lo, region.hi
+        while (at := data.find(0, at, hi)) >= 0:
+            at = data.find(bytes(_NULS), at, hi)
+            if at < 0:
+                return
+            self.context.facts.add(f"nul_run={self._w.base + at}")
+            stop = first_end(data, at, hi)
+            if stop < 0:
+                return
+            at = stop + 1
+
+
+def _pieces(text: str) -> list[str]:
+    if len(text) <= PIECE:
+        return [text]
+    return [text[at : at + PIECE] for at in range(0, len(text) - PIECE // 2, PIECE // 2)]
+
+
+class _Numbers(Lines):
+    """Line numbers inside a range; lines must be asked for in rising order."""
+
+    def __init__(self, window: Window, before: int | None) -> None:
+        self._w, self._known = window, before is not None
+        self._count = before or 0
+        self._at = self._from = 0
+
+    def region(self, lo: int) -> None:
+        self._at = self._w.base + lo
+        self._from = self._count
+
+    def at(self, offset: int) -> int | None:
+        if not self._known or offset >= NUMBERED:
+            return None
+        self._advance(offset)
+        return self._count + 1
+
+    def finish(self, hi: int) -> int:
+        """Counts the rest of a region; returns how many `\n` it held."""
+        self._advance(self._w.base + hi)
+        return self._count - self._from
+
+    def _advance(self, offset: int) -> None:
+        lo, hi = self._at - self._w.base, offset - self._w.base
+        if hi - lo > 4096:
+            self._count += int(np.count_nonzero(self._w.array[lo:hi] == 10))
+        else:
+            self._count += self._w.data.count(b"\n", lo, hi)
+        self._at = offset
+
+
+class _Cells:
+    """Which cells are read for training progress, and the reading.
+
+    Every `EVERY`th by absolute number, the source's last two, and around hits that may be fatal (their cell and the
+    next one), unless the cell is full of hits.
+    """
+
+    def __init__(self, fmt: LineFormat, source_id: str, window: Window, size: int | None) -> None:
+        self._fmt, self._source_id, self._w = fmt, source_id, window
+        self._last = None if size is None else max(0, size - 1) // CELL
+        self._next = window.start // CELL
+        self._hits: dict[int, list[int]] = {}
+        self._after = -1  # the cell behind one with a fatal hit
+        self.facts: list[ProgressFact] = []
+
+    def hit(self, cell: int, *, fatal: bool) -> None:
+        entry = self._hits.get(cell)
+        if entry is None:
+            entry = self._hits[cell] = [0, 0]
+        entry[0] += 1
+        entry[1] += fatal
+
+    def upto(self, offset: int, *, last: bool) -> None:
+        """Reads what is wanted of the cells that lie before `offset`; with `last` the source's end is there."""
+        final = max(0, offset - 1) // CELL
+        stop = offset // CELL if not last else final + 1
+        w = self._w
+        for cell in range(self._next, stop):
+            count, fatal = self._hits.pop(cell, (0, 0))
+            serious = bool(fatal) and count <= STORM
+            ending = cell >= self._last - 1 if self._last is not None else last and cell >= final - 1
+            if cell % EVERY == 0 or ending or serious or cell == self._after:
+                self._read(cell, w.data, w.base, w.have)
+            if serious:
+                self._after = cell + 1
+        if last and self._last is None and stop - 2 >= 0 and stop - 2 < self._next:
+            self._read(stop - 2, w.data, w.base, w.have)  # known only now to be the last but one
+        self._next = max(self._next, stop)
+
+    def behind(self, end: int) -> None:
+        """Reads the cell behind a range's end if it follows a fatal hit; the next range does not know of it."""
+        if self._after * CELL == end:
+            data = bytearray(1 + CELL + _PROGRESS_LINE)
+            have = self._w.read_at(end - 1, memoryview(data))
+            self._read(self._after, data, end - 1, have)
+
+    def _read(self, cell: int, data: bytearray, base: int, have: int) -> None:
+        from pipeline.progress import read_cell
+
+        begin, stop = cell * CELL - base, min((cell + 1) * CELL - base, have)
+        if begin < 0 or begin >= have:
+            return
+        if begin > 0 and data[begin - 1] not in b"\r\n":
+            begin = first_end(data, begin, stop) + 1
+            if begin == 0:
+                return
+        lines: list[tuple[int, str]] = []
+        while begin < stop:
+            end = first_end(data, begin, have)
+            end = have if end < 0 else end
+            if end > begin:
+                lines.append((base + begin, decode(data[begin : min(end, begin + _PROGRESS_LINE)])))
+            begin = end + 1
+        fact = read_cell(self._source_id, cell, lines, self._frame)
+        if fact is not None:
+            self.facts.append(fact)
+
+    def _frame(self, line: str) -> Frame:
+        return self._fmt.frame(line, NoBack())

@@ -1,0 +1,220 @@
+"""From sources to facts: one range, one source, or all inputs of a call.
+
+`scan_range` is what a worker does. Its `Facts` merge with those of the other ranges of the source (and with those of
+any other copy of it) by `schemas.facts.merge_facts`; neither the cut into ranges nor their order nor repetition shows.
+
+Accounting: every byte of a source is in the `size` of its `SourceFact`; a part that could not be used is in
+`quarantine` with its offset, length and reason as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.formats.base import LineFormat, registry
+from pipeline.line_scan import NUMBERED, LineScan
+from pipeline.record_scan import parse_records
+from pipeline.sources import FileStream, Range, Source, SourceError, discover, hints, open_source, ranges
+from pipeline.sources.streams import Stream, close_kept
+from pipeline.window import Window
+from schemas.facts import Facts, Quarantine, SourceFact, merge_facts
+from schemas.identity import digest
+from schemas.settings import Settings
+
+if TYPE_CHECKING:
+    from classifiers.knowledge.ruleset import RulesetImpl
+    from classifiers.matching.engines import BlockEngine
+
+#: Record formats read a member as a whole, up to this. Bytes.
+RECORD_LIMIT = 512 << 20
+#: Inputs below this are scanned in one thread: starting more costs as much as it gains. Bytes.
+_ONE_THREAD = 64 << 20
+
+
+def scan_engine(ruleset: RulesetImpl, settings: Settings) -> BlockEngine:
+    """The engine for a rule set and the marks of all formats. Not picklable: build it in each worker."""
+    from classifiers.matching import make_engine
+
+    marks = {mark for fmt in registry().values() for mark in getattr(fmt, "marks", ())}
+    return make_engine(ruleset, settings.engine, sorted(marks))
+
+
+def scan_range(rng: Range, ruleset: RulesetImpl, engine: BlockEngine, settings: Settings) -> Facts:
+    """Facts of the lines that begin in a range. Never raises for what the input holds or lacks."""
+    source = rng.source
+    try:
+        stream = open_source(source, settings.max_inflated_bytes, settings.max_ratio)
+    except SourceError as err:
+        return Facts(quarantine=(source.quarantine(rng.start, 0, str(err).replace(source.path, source.inner_path)),))
+    try:
+        fmt = registry().get(source.format)
+        if isinstance(stream, FileStream) and source.size is not None:
+            stream.length = min(stream.length, source.size)  # a file that grows meanwhile is read as it was found
+        if fmt is None:
+            return _unknown(rng, stream)
+        if hasattr(fmt, "parse"):
+            return parse_records(source, fmt, stream, ruleset, _described(source), RECORD_LIMIT)
+        return _lines(rng, fmt, stream, ruleset, engine)
+    finally:
+        stream.close()
+
+
+def scan_source(source: Source, ruleset: RulesetImpl, engine: BlockEngine, settings: Settings) -> Facts:
+    """Facts of a whole source."""
+    return merge_facts(scan_range(rng, ruleset, engine, settings) for rng in ranges(source, settings))
+
+
+def scan_paths(paths: Sequence[str | Path], settings: Settings, ruleset: RulesetImpl | None = None) -> Facts:
+    """Facts of everything under these paths (`-` is standard input)."""
+    if ruleset is None:
+        from classifiers.knowledge import load_ruleset
+
+        ruleset = load_ruleset()
+    engine = scan_engine(ruleset, settings)
+    failed: list[Quarantine] = []
+    work: list[Range] = []
+    for found in discover(paths, settings):
+        if isinstance(found, Source):
+            work.extend(ranges(found, settings))
+        else:
+            failed.append(found)
+    parts: list[Facts] = [Facts(quarantine=tuple(failed))]
+    try:
+        parts.extend(_scan_all(work, ruleset, engine, settings))
+    finally:
+        close_kept()
+    return merge_facts(parts)
+
+
+def _scan_all(work: Sequence[Range], ruleset: RulesetImpl, engine: BlockEngine, settings: Settings) -> Iterator[Facts]:
+    """One thread, or two where that pays: the engines release the interpreter lock. The order of results is kept."""
+    weight = sum(r.source.stored if r.end is None else r.end - r.start for r in work)
+    if weight < _ONE_THREAD or len(work) < 2 or (os.cpu_count() or 1) < 2:
+        yield from (scan_range(rng, ruleset, engine, settings) for rng in work)
+        return
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        yield from pool.map(
+            lambda group: merge_facts(scan_range(r, ruleset, engine, settings) for r in group), _groups(work)
+        )
+
+
+def _groups(work: Iterable[Range]) -> Iterator[list[Range]]:
+    """Ranges one by one, members of one packed archive together, so that it is unpacked once."""
+    held: list[Range] = []
+    for rng in work:
+        if held and (not rng.source.compressed or rng.source.path != held[0].source.path):
+            yield held
+            held = []
+        held.append(rng)
+        if not rng.source.compressed:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _described(source: Source) -> SourceFact:
+    """What is known of a source without its content."""
+    facts: list[str] = []
+    named = hints.host(source.identity)
+    if named:
+        facts.append(f"path_host={named}")
+    return SourceFact(
+        source_id=source.source_id,
+        inner_paths=(source.inner_path,),
+        root=source.root,
+        format=source.format or "unknown",
+        family="other",
+        size=0,
+        mtime_us=source.mtime_us,
+        host="",
+        job_ids=hints.job_ids(source.identity),
+        facts=tuple(facts),
+    )
+
+
+def _lines(rng: Range, fmt: LineFormat, stream: Stream, ruleset: RulesetImpl, engine: BlockEngine) -> Facts:
+    source = rng.source
+    window = Window(stream, rng.start, rng.end)
+    scan = LineScan(
+        window,
+        source.source_id,
+        fmt,
+        ruleset,
+        engine,
+        newlines_before=_newlines_before(rng.start, stream),
+        size=source.size if rng.end is not None else None,
+    )
+    scan.run()
+    context = scan.context
+    end = window.total if rng.end is None else rng.end
+    quarantine: tuple[Quarantine, ...] = ()
+    if stream.damage is not None:
+        lost = max(0, end - max(window.total, rng.start)) if rng.end is not None else 0
+        quarantine = (source.quarantine(window.total, lost, stream.damage),)
+    if rng.start == 0:
+        context.facts.update(f"head:{n}={digest(head)}" for n, head in scan.heads)
+    known = _described(source)
+    lines = scan.newlines + (1 if scan.unterminated else 0)
+    fact = replace(
+        known,
+        family=fmt.family,
+        size=end,
+        host=context.host(),
+        spans=context.spans(),
+        clocks=context.clocks(),
+        names=context.names(),
+        job_ids=tuple(sorted({*known.job_ids, *context.job_ids})),
+        rank_hosts=tuple(sorted(context.rank_hosts)),
+        facts=tuple(sorted({*known.facts, *context.facts})),
+        lines=lines,
+        signal_lines=scan.signal_lines,
+        unparsed_lines=scan.unparsed_lines,
+        ranges=((rng.start, end, lines, scan.signal_lines, scan.unparsed_lines),),
+    )
+    return Facts((fact,), scan.fold.facts(), tuple(scan.progress), (), quarantine)
+
+
+def _newlines_before(start: int, stream: Stream) -> int | None:
+    """Number of `\\n` before a range, None where no line numbers are given there."""
+    if start == 0:
+        return 0
+    if start >= NUMBERED or not isinstance(stream, FileStream):
+        return None
+    buffer = bytearray(1 << 20)
+    view, array = memoryview(buffer), np.frombuffer(buffer, dtype=np.uint8)
+    total = at = 0
+    while at < start:
+        n = stream.read_at(at, view[: min(len(view), start - at)])
+        if n == 0:
+            break
+        total += int(np.count_nonzero(array[:n] == 10))
+        at += n
+    return total
+
+
+def _unknown(rng: Range, stream: Stream) -> Facts:
+    """Accounts for a member that no format claims."""
+    source = rng.source
+    size, text = 0, True
+    waste = bytearray(1 << 18)
+    view = memoryview(waste)
+    while n := stream.readinto(view):
+        if size == 0:
+            text = waste.count(0, 0, n) == 0
+        size += n
+    fact = replace(_described(source), size=size, ranges=((0, size, 0, 0, 0),))
+    if size == 0 and stream.damage is None:
+        return Facts(sources=(replace(fact, format="empty", lines=0, note="empty"),))
+    reason = "unknown format: text" if text else "unknown format: binary"
+    out = [source.quarantine(0, size, reason)] if size else []
+    if stream.damage is not None:
+        out.append(source.quarantine(size, 0, stream.damage))
+    return Facts(sources=(replace(fact, note=reason),), quarantine=tuple(out))
