@@ -49,8 +49,8 @@ demo: $(CORE)
 	@echo "\$$ faultbeam ingest $(EXAMPLE) --cluster example --warehouse sqlite:///$(DEMO_DB)"
 	@$(BIN)/faultbeam ingest $(EXAMPLE) --cluster example --warehouse sqlite:///$(DEMO_DB)
 	@echo
-	@echo "\$$ faultbeam query causes --warehouse sqlite:///$(DEMO_DB)"
-	@$(BIN)/faultbeam query causes --warehouse sqlite:///$(DEMO_DB)
+	@echo "\$$ faultbeam query interruptions_by_component --warehouse sqlite:///$(DEMO_DB)"
+	@$(BIN)/faultbeam query interruptions_by_component --warehouse sqlite:///$(DEMO_DB)
 	@echo
 	@sed -e 's|@BIN@|$(BIN)|g' -e 's|@DB@|$(DEMO_DB)|g' examples/next-steps.txt
 

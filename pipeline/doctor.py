@@ -183,12 +183,12 @@ def _stream() -> Iterator[Check]:
 
 def _tool_version(tool: str) -> str | None:
     """First line that the tool prints about its version; None where it gives none within 5 s."""
-    flag = {"go": "version", "java": "-version", "mvn": "--version"}.get(tool)
-    if flag is None:
+    flags = {"go": ("version",), "java": ("-version",), "mvn": ("--batch-mode", "--version")}.get(tool)
+    if flags is None:
         return None
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run([tool, flag], capture_output=True, text=True, timeout=5, env=environment, check=False)
+        done = subprocess.run([tool, *flags], capture_output=True, text=True, timeout=5, env=environment, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     printed = (done.stdout or done.stderr).strip().splitlines()
@@ -211,12 +211,12 @@ def check_warehouse(url: str) -> Check:
 
 
 def _schema_state(url: str, shown: str) -> Check:
-    from sql.schema import check
+    from sql.migrations import check
 
     try:
-        problems = check(url)
+        state = check(url)
     except FaultbeamError as error:
         return Check("warehouse", "fail", str(error), "see the message")
-    if problems:
-        return Check("warehouse", "fail", f"{shown}: {'; '.join(problems)}", "faultbeam db upgrade")
-    return Check("warehouse", "ok", f"{shown}: reachable, schema up to date")
+    if not state.ok:
+        return Check("warehouse", "fail", state.advice, "faultbeam db upgrade")
+    return Check("warehouse", "ok", f"{shown}: schema {state.current}, up to date")

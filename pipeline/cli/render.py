@@ -128,7 +128,7 @@ def evidence_lines(item: EvidenceDoc) -> Iterator[str]:
     rank = f" rank {item.rank}" if item.rank is not None else ""
     many = f" x{item.count}" if item.count > 1 else ""
     at = f"{plain(item.source)}:{item.line}" if item.line is not None else f"{plain(item.source)} at byte {item.offset}"
-    head = f"  {item.role:<9}{item.time or 'time not known':<21}{where}{rank}  {plain(item.signal)}{many}"
+    head = f"  {item.role:<9}{item.time or 'time not known':<20} {where}{rank}  {plain(item.signal)}{many}"
     yield f"{head.rstrip()}  {at}"
     text = plain(item.text)
     yield f"           | {text if len(text) <= _TEXT else text[:_TEXT] + ' ...'}"
