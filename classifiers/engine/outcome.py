@@ -72,7 +72,25 @@ def of_host(subject: Subject) -> Outcome:
     maybe = [e for e in named if e.fatal == "maybe" and e.severity not in ("info",)]
     if maybe and (hit or any(e.field("pid") not in ("", "'<unknown>'", "<unknown>") for e in maybe)):
         return Outcome(True, False, "host fault", f"{maybe[0].signal}, with processes hit")
+    if abrupt_boots(subject):
+        return Outcome(True, False, "host fault", "the host booted anew without having been shut down")
     return Outcome(False, False, "health", "nothing fatal to the work on the host")
+
+
+def abrupt_boots(subject: Subject) -> list[Event]:
+    """Boots in the middle of a log that no shutdown came before. A dmesg always begins with its own boot."""
+    planned = [e for e in subject.events if "planned_boot" in e.tags]
+    return [
+        e
+        for e in subject.events
+        if "boot" in e.tags and (e.offset > 0 or e.family == "scheduler") and not any(_soon(p, e) for p in planned)
+    ]
+
+
+def _soon(planned: Event, boot: Event) -> bool:
+    if planned.t is None or boot.t is None:
+        return planned.source_id == boot.source_id and planned.offset < boot.offset
+    return -60.0 <= boot.t - planned.t <= 1800.0
 
 
 def outcome(subject: Subject) -> Outcome:

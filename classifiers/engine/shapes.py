@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from classifiers.engine.candidates import Candidate
+from classifiers.engine.outcome import abrupt_boots
 from classifiers.engine.resolve import base_weight, cleared, resolve
 from schemas.subject import Event, Subject
 
@@ -60,8 +61,8 @@ def lost_together(subject: Subject) -> Iterable[Candidate]:
 
 def reboot_without_reason(subject: Subject) -> Iterable[Candidate]:
     """A host of the run boots anew with nothing before it (kind: silent reboot). A power record makes it the supply."""
-    boots = [e for e in _alive(subject) if "boot" in e.tags]
-    if not boots or any("planned_boot" in e.tags for e in _alive(subject)):
+    boots = [e for e in abrupt_boots(subject) if not cleared(e)]
+    if not boots:
         return
     power = [e for e in _alive(subject) if "power" in e.tags and e.family == "bmc"]
     if power:
