@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -57,6 +58,7 @@ class Redecided:
     retracted: int
     runs: int
     changes: tuple[Change, ...]
+    components: dict[str, int]
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -142,7 +144,16 @@ def redecide(
     store.replace_runs(cluster, [run for run in runs if same.get(run.run_key) != run], gone)
     _remember(store, cluster, clocks)
     stages.done("write")
-    return Redecided(len(decisions), placed, written, retracted, len(runs), changes, stages.seconds)
+    return Redecided(
+        decided=len(decisions),
+        placed=placed,
+        written=written,
+        retracted=retracted,
+        runs=len(runs),
+        changes=changes,
+        components=dict(sorted(Counter(d.component for d in decisions if d.incident).items())),
+        seconds=stages.seconds,
+    )
 
 
 def _clock_marks(clocks: Mapping[str, Clock]) -> dict[str, str]:

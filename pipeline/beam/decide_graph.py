@@ -22,7 +22,7 @@ from pipeline.beam.coders import pack, unpack
 from pipeline.beam.errors import ReceiptError
 from pipeline.beam.facts_graph import wait
 from pipeline.beam.runners import DEFAULT_RUNNER, make_runner, options_for
-from pipeline.beam.shards import read_shard, shard_path, write_shard
+from pipeline.beam.shards import below, read_shard, shard_path, write_shard
 from schemas.subject import Decision, Subject
 
 #: Decides one batch of subjects.
@@ -84,9 +84,7 @@ class BeamBatches:
     def __call__(self, batches: Iterable[Sequence[Subject]]) -> Iterator[Sequence[Decision]]:
         """Decisions batch by batch, in order. Raises ReceiptError where one did not come back whole."""
         options = options_for(self.runner, self.pipeline_args)
-        subjects, decisions = (FileSystems.join(self.folder, name) for name in ("subjects", "decisions"))
-        for path in (subjects, decisions):
-            FileSystems.mkdirs(path)
+        subjects, decisions = below(self.folder, "subjects"), below(self.folder, "decisions")
         keys: dict[str, list[str]] = {}
         for number, batch in enumerate(batches):
             name = f"{number:06d}"

@@ -131,6 +131,12 @@ def check(folder: str, expected: Sequence[str], found_counters: dict[str, int] |
     )
 
 
+def count_rows(folder: str) -> int:
+    """Rows of all shards but receipts, from their heads."""
+    heads = [read_head(path) for path in shard_paths(folder)]
+    return sum(rows for head in heads for kind, (rows, _) in head.items() if kind != RECEIPT)
+
+
 def read_facts(folder: str, batch: int = BATCH) -> Iterator[Facts]:
     """The facts of all shards, at most `batch` at once, sources before what hangs on them."""
     for wanted in (("source",), ("signal", "progress", "fragment", "quarantine")):

@@ -47,6 +47,18 @@ def write_shard(folder: str, number: str, values: Sequence[Value]) -> int:
     return len(values)
 
 
+def below(folder: str, name: str) -> str:
+    """A new folder inside `folder`, made now. Raises BeamIOError where it is there already."""
+    path = str(FileSystems.join(folder, name))
+    FileSystems.mkdirs(path)
+    return path
+
+
+def remove(folder: str) -> None:
+    """Deletes a folder of shards with all that is in it."""
+    FileSystems.delete([folder])
+
+
 def shard_paths(folder: str) -> list[str]:
     """Finished shards of a folder, by name."""
     [found] = FileSystems.match([FileSystems.join(folder, _PATTERN)])

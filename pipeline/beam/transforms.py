@@ -8,6 +8,7 @@ rules, open files or connect; what it returns stays in that process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import apache_beam as beam
@@ -24,6 +25,8 @@ Splitter = Callable[[str, bytes], Iterable[Work]]
 #: Scans one range; gives the rows of its facts and its receipt.
 Worker = Callable[[str, bytes], Iterable[Row]]
 Factory = Callable[[], Worker]
+#: Rows that are held before they are packed: a whole archive may be one piece of work.
+_ROWS = 20_000
 
 
 class _Split(beam.DoFn):
@@ -79,11 +82,12 @@ class _Scan(beam.DoFn):
         if worker is None:
             raise RuntimeError("setup() was not called before process(); the runner breaks the DoFn contract")
         self._in.inc()
-        rows = list(worker(*element))
-        blocks = to_blocks(rows, self._shards)
-        self._rows.inc(len(rows))
-        self._out.inc(len(blocks))
-        yield from blocks
+        rows = iter(worker(*element))
+        while portion := list(islice(rows, _ROWS)):
+            blocks = to_blocks(portion, self._shards)
+            self._rows.inc(len(portion))
+            self._out.inc(len(blocks))
+            yield from blocks
 
 
 class ScanRanges(beam.PTransform[Any, Any]):
