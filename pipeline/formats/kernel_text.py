@@ -24,7 +24,7 @@ ANSI = re.compile(
 )
 _RSYSLOG = re.compile(r"#(0[0-3][0-7]|177)")
 _KMSG_BYTE = re.compile(r"\\x([0-9a-f]{2})")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 #: Longest text that a join may make, and most lines that it may take.
 JOIN_CHARS = 1_900
