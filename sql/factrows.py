@@ -64,6 +64,7 @@ def source_row(fact: SourceFact) -> dict[str, Any]:
         "lines": fact.lines,
         "signal_lines": fact.signal_lines,
         "unparsed_lines": fact.unparsed_lines,
+        "ranges": fact.ranges,
         "note": fact.note,
     }
 
@@ -87,6 +88,7 @@ def source_fact(row: Row) -> SourceFact:
         lines=row["lines"],
         signal_lines=row["signal_lines"],
         unparsed_lines=row["unparsed_lines"],
+        ranges=_tuples(row["ranges"]),
         note=row["note"],
     )
 

@@ -44,6 +44,7 @@ sources = Table(
     Column("lines", BigInteger),
     Column("signal_lines", BigInteger, nullable=False),
     Column("unparsed_lines", BigInteger, nullable=False),
+    Column("ranges", Json, nullable=False, comment="[start, end, lines, signal lines, unparsed lines]"),
     Column("note", Str),
     ingest_column(),
     comment="one row an input file or archive member",

@@ -163,6 +163,7 @@ def upgrade() -> None:
         sa.Column("lines", sa.BigInteger(), nullable=True),
         sa.Column("signal_lines", sa.BigInteger(), nullable=False),
         sa.Column("unparsed_lines", sa.BigInteger(), nullable=False),
+        sa.Column("ranges", Json, nullable=False, comment="[start, end, lines, signal lines, unparsed lines]"),
         sa.Column("note", Str(), nullable=True),
         sa.Column(
             "ingest_id", sa.BigInteger(), server_default="0", nullable=False, comment="ingest that last changed it"
