@@ -4,8 +4,8 @@ Three kinds of evidence inside one root, strongest first. Each only speaks where
 zone that somebody set is believed), and each names itself in `Clock.assumed`:
 1. another source prints one offset, not zero, with its stamps (fact `utc_offset=+08:00`);
 2. a controller log prints boot times since 1970 that lie in the future of its own stamps;
-3. the root has one job whose end is known in UTC, and a local log lies wholly outside that job's time, while one
-   offset in use somewhere makes both ends agree within two minutes.
+3. the root has one job whose end is known in UTC, and a local job log begins before it or outlasts it, while one offset
+   in use somewhere makes both ends agree within two minutes.
 """
 
 from __future__ import annotations
@@ -104,16 +104,16 @@ def _from_end(source: SourceFact, fragments: Sequence[RunFragment]) -> Zone | No
     jobs = {f.job_id for f in fragments}
     ends = [f.end.us for f in fragments if f.end.kind == "utc"]
     span = _span(source, "local")
-    if len(jobs) != 1 or not ends or span is None or source.family not in ("job", "other", "kernel", "syslog"):
+    if len(jobs) != 1 or not ends or span is None or source.family != "job":
         return None
     end = max(ends)
     start = min((f.start.us for f in fragments if f.start.kind == "utc"), default=None)
     low, high = span
-    if low <= end + _AGREE_US and (start is None or high >= start - _AGREE_US):
+    if high <= end + _AGREE_US and (start is None or low >= start - _AGREE_US):
         return None  # nothing contradicts the setting: a log may well stop before its job does
     fits = []
     for minutes in OFFSETS_MIN:
         shift = minutes * 60 * SECOND
         if abs(high - shift - end) <= _AGREE_US and (start is None or low - shift >= start - _AGREE_US):
             fits.append(shift)
-    return Zone(fixed_us=fits[0]) if len(fits) == 1 else None
+    return Zone(fixed_us=fits[0]) if len(fits) == 1 and fits != [0] else None
