@@ -15,6 +15,7 @@ from typing import Protocol
 import hostlist
 
 from classifiers.api import Meaning, Rule, Ruleset
+from pipeline.progress import main_series, steps_after
 from schemas.facts import Facts, ProgressFact, SignalFact, SourceFact, Stamp
 from schemas.identity import digest, short_host
 from schemas.subject import Event
@@ -53,6 +54,7 @@ class Placed:
     family: str
     root: str
     label: str
+    back_component: str = ""
 
 
 @lru_cache(maxsize=4096)
@@ -116,10 +118,20 @@ def place_signals(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Rulese
                 family=family,
                 root=source.root if source else "",
                 label=source.inner_paths[0] if source and source.inner_paths else fact.source_id,
+                back_component=_named_cause(meanings[memo], ruleset, fields),
             )
         )
     placed.sort(key=lambda p: p.fact.signal_id)
     return placed
+
+
+def _named_cause(meaning: Meaning, ruleset: Ruleset, fields: Mapping[str, str]) -> str:
+    """The component of the Xid that a line names as its cause, decoded as if it had been printed without words."""
+    prefix, _, code = (meaning.back or "").partition(".")
+    if prefix != "xid" or not code or "nv_xid" not in ruleset.rules:
+        return ""
+    named = {"bdf": fields.get("bdf", ""), "xid": code}
+    return ruleset.meaning("nv_xid", {k: v for k, v in named.items() if v}).component
 
 
 class ProgressIndex:
@@ -131,53 +143,50 @@ class ProgressIndex:
         clocks: Mapping[str, ClockLike],
         spans: Sequence[tuple[str, int, int]],
     ) -> None:
-        inside = [p for p in progress if _in_spans(p.source_id, p.first_offset, spans)]
+        inside = [p for p in progress if in_spans(p.source_id, p.first_offset, spans)]
+        self._ends = {sid: end for sid, _, end in spans}
         self._by_source: dict[str, list[ProgressFact]] = defaultdict(list)
-        self._timed: list[tuple[float, float, ProgressFact]] = []
         for fact in sorted(inside, key=lambda p: (p.source_id, p.first_offset)):
             self._by_source[fact.source_id].append(fact)
-            clock = clocks.get(fact.source_id)
-            if clock is None:
-                continue
-            t0, _ = clock.utc(fact.first)
-            t1, _ = clock.utc(fact.last)
-            if t0 is not None and t1 is not None:
-                self._timed.append((t0 / 1e6, t1 / 1e6, fact))
+        self._timed = sorted(
+            (t / 1e6, step)
+            for sid, facts in self._by_source.items()
+            if (clock := clocks.get(sid)) is not None
+            for step, stamp in _stamped(main_series(facts))
+            if (t := clock.utc(stamp)[0]) is not None
+        )
 
     def around(self, source_id: str, first: int, last: int, t: float | None, t_last: float | None) -> tuple[int, int]:
         """(steps before the event, steps after it): by offset in its own log, else by time, else (0, 0)."""
         own = self._by_source.get(source_id)
         if own:
-            return (
-                _steps([(f.first_offset, f.last_offset, f) for f in own], first, after=False),
-                _steps([(f.first_offset, f.last_offset, f) for f in own], last, after=True),
+            end = self._ends.get(source_id, -1)
+            seen = sum(p.first_offset < first for p in own) + sum(
+                1 for p in own for offset, _, _ in p.points if offset < first
             )
+            return seen, steps_after(own, last, None if end < 0 else end)
         if t is None or not self._timed:
             return 0, 0
-        return _steps(self._timed, t, after=False), _steps(self._timed, t if t_last is None else t_last, after=True)
+        before = [step for at, step in self._timed if at < t]
+        after = [step for at, step in self._timed if at > (t if t_last is None else t_last)]
+        base = max(before) if before else min(after, default=0)
+        return len(before), max(0, max(after, default=base) - base)
 
 
-def _in_spans(source_id: str, offset: int, spans: Sequence[tuple[str, int, int]]) -> bool:
+def _stamped(facts: Iterable[ProgressFact]) -> Iterable[tuple[int, Stamp]]:
+    for fact in facts:
+        if fact.points:
+            yield from ((step, Stamp(fact.first.kind, us)) for _, step, us in fact.points if us >= 0)
+        else:
+            yield from ((fact.first_step, fact.first), (fact.last_step, fact.last))
+
+
+def in_spans(source_id: str, offset: int, spans: Sequence[tuple[str, int, int]]) -> bool:
+    """Whether the place lies in one of an attempt's parts of that source; without any part, it does."""
     mine = [(a, b) for sid, a, b in spans if sid == source_id]
     if not mine:
         return not spans
     return any(a <= offset and (b < 0 or offset < b) for a, b in mine)
-
-
-def _steps(cells: Sequence[tuple[float, float, ProgressFact]], at: float, *, after: bool) -> int:
-    """Steps whose lines lie after (or before) `at`, interpolated inside the cell that holds it."""
-    steps: list[float] = []
-    for low, high, fact in cells:
-        if (after and high <= at) or (not after and low >= at):
-            continue
-        if after:
-            share = 1.0 if low > at else (high - at) / (high - low) if high > low else 1.0
-            edge = fact.last_step - share * (fact.last_step - fact.first_step)
-            steps.extend((edge if low <= at else fact.first_step - 1, fact.last_step))
-        else:
-            share = 1.0 if high < at else (at - low) / (high - low) if high > low else 1.0
-            steps.extend((fact.first_step - 1, fact.first_step + share * (fact.last_step - fact.first_step)))
-    return round(max(steps) - min(steps)) if steps else 0
 
 
 def _group_key(p: Placed) -> tuple[str, ...]:
@@ -277,6 +286,7 @@ def _event(chunk: Sequence[Placed], progress: ProgressIndex | None) -> Event:
         tags=meaning.tags,
         hosts=hosts,
         back=meaning.back,
+        back_component=lead.back_component,
         cause=meaning.cause,
         meaning=meaning.meaning,
         links=tuple((link.cause, link.where, link.within_s) for link in meaning.links),

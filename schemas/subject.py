@@ -107,6 +107,7 @@ class Event:
     tags: frozenset[str] = frozenset()
     hosts: tuple[str, ...] = ()  # all hosts that said it, or that it names (a node list); first = `host`
     back: str | None = None  # signal that the line itself names as its cause
+    back_component: str = ""  # what that signal would argue for, had it been printed
     cause: str = ""  # the free cause string of a decision
     meaning: str = ""
     links: tuple[tuple[str, str, float], ...] = ()  # (cause signal or glob, where, within_s)

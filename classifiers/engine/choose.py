@@ -17,7 +17,7 @@ from classifiers.engine.outcome import Outcome
 from classifiers.engine.resolve import base_weight, resolve
 from classifiers.engine.shapes import SHAPES
 from schemas.subject import Event, Subject
-from schemas.taxonomy import is_named
+from schemas.taxonomy import components, is_named
 
 #: Candidates at least this strong, relative to the strongest, compete by order.
 COMPARABLE = 0.6
@@ -55,6 +55,17 @@ def from_events(subject: Subject) -> list[Candidate]:
                 )
             )
     return out
+
+
+def from_back_pointers(subject: Subject) -> list[Candidate]:
+    """Causes that are only named by their consequences ("caused by previous Xid 149"), first named first."""
+    printed = {e.signal for e in subject.events}
+    named = [e for e in subject.events if e.back and e.back not in printed and is_named(e.back_component or "unknown")]
+    return [
+        Candidate(e.back_component, 0.8, e.back, (e,), f"the line names {e.back} as its cause", "hardware")
+        for e in named
+        if e.back and e.back_component in components()
+    ]
 
 
 def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
@@ -122,7 +133,7 @@ def _with(events: Sequence[Event], tag: str) -> tuple[Event, ...]:
 def gather(subject: Subject, result: Outcome) -> list[Candidate]:
     """All candidates: from events, from the scheduler's word, from shapes."""
     shaped = [c for shape in SHAPES for c in shape(subject)]
-    return [*from_events(subject), *from_state(subject, result), *shaped]
+    return [*from_events(subject), *from_back_pointers(subject), *from_state(subject, result), *shaped]
 
 
 def _explains(a: Candidate, b: Candidate) -> bool:
@@ -149,8 +160,11 @@ def _earlier(a: Candidate, b: Candidate) -> bool | None:
     return before(a.root, b.root)
 
 
-def rank(candidates: Sequence[Candidate], result: Outcome) -> list[Candidate]:
-    """Candidates with consequences marked down, the chosen one first."""
+def rank(candidates: Sequence[Candidate], result: Outcome, *, hang_seen: bool = False) -> list[Candidate]:
+    """Candidates with consequences marked down, the chosen one first.
+
+    hang_seen: a time-out was printed before the job was cancelled, so the cancelling hand only cleaned up.
+    """
     marked: list[Candidate] = []
     for c in candidates:
         by = [o for o in candidates if _explains(o, c) and not _explains(c, o)]
@@ -166,7 +180,7 @@ def rank(candidates: Sequence[Candidate], result: Outcome) -> list[Candidate]:
     cancelled = [c for c in marked if c.component == "scheduler.cancelled"]
     if cancelled and faults:
         marked = [c if c.component != "scheduler.cancelled" else replace(c, weight=0.2) for c in marked]
-    elif cancelled and result.hanging:
+    elif cancelled and (result.hanging or hang_seen):
         marked = [c if c.component != "scheduler.cancelled" else replace(c, weight=0.3) for c in marked]
     if not marked:
         return []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from classifiers.engine import advice
 from classifiers.engine.candidates import Candidate
 from classifiers.engine.choose import confidence, gather, rank
 from classifiers.engine.explain import before, linked
+from classifiers.engine.first import first_failing
 from classifiers.engine.outcome import Outcome, outcome
 from classifiers.engine.resolve import base_weight, cleared, resolve
 from schemas.identity import digest, incident_id
@@ -25,12 +25,18 @@ def decide(subject: Subject, settings: Settings, rules_version: int = 0) -> Deci
     result = outcome(subject)
     if not result.interrupted:
         return _quiet(subject, result, rules_version)
-    ranked = rank(gather(subject, result), result)
+    ranked = rank(gather(subject, result), result, hang_seen=_timed_out_before_end(subject))
     sure, others = confidence(ranked)
     top = ranked[0] if ranked else None
     if top is None or sure < settings.threshold or not is_named(top.component):
         return _unknown(subject, result, ranked, sure, rules_version)
     return _build(subject, result, top, top.component, top.cause, sure, others, rules_version)
+
+
+def _timed_out_before_end(subject: Subject) -> bool:
+    cancel = [e for e in subject.events if "cancel" in e.tags]
+    timeouts = [e for e in subject.events if "timeout" in e.tags and not cleared(e)]
+    return any(not any(before(c, t) is True for c in cancel) for t in timeouts)
 
 
 def _unknown(
@@ -41,7 +47,9 @@ def _unknown(
     cause = "nccl_watchdog_timeout" if timeouts else "no_cause_found"
     others = [(c.component, round(min(c.weight, 0.34), 3)) for c in ranked[:3] if is_named(c.component)]
     unique = list(dict.fromkeys(others))
-    return _build(subject, result, None, name, cause, round(1 - sure, 3), unique, rules_version, tuple(timeouts))
+    return _build(
+        subject, result, None, name, cause, round(min(0.9, 1 - sure), 3), unique, rules_version, tuple(timeouts)
+    )
 
 
 def _build(
@@ -59,7 +67,7 @@ def _build(
     root = lead[0] if lead else None
     evidence = _roles(subject, lead, subject.run.end_us if subject.run else None)
     run = subject.run
-    host, gpu, rank_no = _first_failing(subject, root, name)
+    host, gpu, rank_no = first_failing(subject, root, name)
     onset = int(root.t * 1e6) if root is not None and root.t is not None else None
     if onset is None and result.hanging and run is not None:
         onset = run.last_progress_us
@@ -164,21 +172,6 @@ def _roles(subject: Subject, lead: Sequence[Event], end_us: int | None) -> tuple
 
 def _after_end(event: Event, end_us: int | None) -> bool:
     return end_us is not None and event.t is not None and event.t > end_us / 1e6 + max(2.0, event.unc)
-
-
-def _first_failing(subject: Subject, root: Event | None, name: str) -> tuple[str | None, int | None, int | None]:
-    run = subject.run
-    host = (root.host if root is not None else "") or None
-    if host is None and run is not None and len(run.nodes) == 1:
-        host = run.nodes[0]
-    if host is None and run is None:
-        host = subject.host or None
-    if name == "facility":
-        return host, None, None
-    gpu = None
-    if root is not None and (match := re.fullmatch(r"gpu:(\d+)", root.device)):
-        gpu = int(match[1])
-    return host, gpu, root.rank if root is not None else None
 
 
 def _incident_key(subject: Subject, root: Event | None, name: str) -> str:

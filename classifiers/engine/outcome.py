@@ -51,6 +51,8 @@ def of_run(run: JobRun, subject: Subject) -> Outcome:
     if run.in_job_attempt and not run.success:
         return Outcome(True, False, "restarted", "the job was restarted inside its allocation")
     stops = _stops(subject.events)
+    if run.truncated and abrupt_boots(subject):
+        return Outcome(True, False, "cut off", "the log breaks off and its host booted anew")
     if run.exit_code not in (None, 0) or run.exit_signal:
         return Outcome(True, False, "failed", f"exit code {run.exit_code}, signal {run.exit_signal}")
     if run.still_running and run.last_progress_us is not None:
@@ -74,16 +76,22 @@ def of_host(subject: Subject) -> Outcome:
         return Outcome(True, False, "host fault", f"{maybe[0].signal}, with processes hit")
     if abrupt_boots(subject):
         return Outcome(True, False, "host fault", "the host booted anew without having been shut down")
+    lost = [e for e in subject.events if "nodefail" in e.tags and e.severity in ("error", "critical")]
+    if lost and not any("recovered" in e.tags for e in subject.events):
+        return Outcome(True, False, "host fault", f"{lost[0].signal}: the host was lost and did not come back")
     return Outcome(False, False, "health", "nothing fatal to the work on the host")
 
 
 def abrupt_boots(subject: Subject) -> list[Event]:
     """Boots in the middle of a log that no shutdown came before. A dmesg always begins with its own boot."""
     planned = [e for e in subject.events if "planned_boot" in e.tags]
+    unclean = {e.source_id for e in subject.events if "unclean" in e.tags}
     return [
         e
         for e in subject.events
-        if "boot" in e.tags and (e.offset > 0 or e.family == "scheduler") and not any(_soon(p, e) for p in planned)
+        if "boot" in e.tags
+        and (e.offset > 0 or e.family == "scheduler" or e.source_id in unclean)
+        and not any(_soon(p, e) for p in planned)
     ]
 
 

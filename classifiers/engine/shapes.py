@@ -80,7 +80,14 @@ def first_contact_failed(subject: Subject) -> Iterable[Candidate]:
     run = subject.run
     if run is None or run.first_step is not None:
         return
-    net = [e for e in _alive(subject) if e.family == "job" and resolve(e)[0] in ("net.fabric", "net.nic")]
+    net = [
+        e
+        for e in _alive(subject)
+        if e.family == "job"
+        and resolve(e)[0] in ("net.fabric", "net.nic")
+        # a connection that broke was there before: only what never came up is set-up
+        and not ("sock" in e.signal and "connect to" not in e.text)
+    ]
     kernel = [e for e in _alive(subject) if e.family != "job" and base_weight(e) >= 0.3]
     repeated = any(e.count >= 8 and "flap" in e.tags for e in net)
     if net and not kernel and not repeated and not any("init" not in e.tags and e.progress_before for e in net):
@@ -93,6 +100,13 @@ def first_contact_failed(subject: Subject) -> Iterable[Candidate]:
             "shape",
             resolve(net[0])[0],
         )
+
+
+def _values(key: str, names: tuple[str, ...]) -> Iterable[str]:
+    for part in key.split(";"):
+        name, _, value = part.partition("=")
+        if name in names and value:
+            yield value
 
 
 def _collectives(event: Event) -> Iterable[tuple[str, str, int]]:
@@ -135,10 +149,9 @@ def unrelated_crashes(subject: Subject) -> Iterable[Candidate]:
     for event in (*subject.history, *subject.events):
         if "crash" not in event.tags or event.family == "job":
             continue
-        name = re.sub(r"\d+(?:\.\d+)*$", "", event.field("name") or event.field("comm") or event.field("task"))
-        if name:
-            programs[event.host].add(name)
-            events[event.host].append(event)
+        names = {value for key in event.keys for value in _values(key, ("comm", "name", "task"))}
+        programs[event.host].update(re.sub(r"[\d.]+$", "", n) for n in names)
+        events[event.host].append(event)
     for host, names in sorted(programs.items()):
         if len(names) >= 3:
             yield Candidate(

@@ -1,0 +1,77 @@
+"""Which host, GPU and rank failed first: by the root event, else by who exited first, else by who said nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from classifiers.engine.resolve import cleared
+from schemas.subject import Event, Subject
+
+_RANK = re.compile(r"\b[Rr]ank[ =:]{0,2}(\d{1,6})\b")
+_REPLICA = re.compile(r"-(?:worker|master|replica|launcher)-(\d{1,6})$")
+_RANK_FIELDS = ("rank", "grank", "task", "proc")
+
+
+def first_failing(subject: Subject, root: Event | None, name: str) -> tuple[str | None, int | None, int | None]:
+    """(host, GPU index, global rank), None where not known."""
+    host = _host(subject, root)
+    if name == "facility":
+        return host, None, None
+    gpu = None
+    if root is not None and (match := re.fullmatch(r"gpu:(\d+)", root.device)):
+        gpu = int(match[1])
+    return host, gpu, _rank(subject, root)
+
+
+def _host(subject: Subject, root: Event | None) -> str | None:
+    run = subject.run
+    if root is not None and root.host:
+        return root.host
+    if run is None:
+        return subject.host or None
+    if len(run.nodes) == 1:
+        return run.nodes[0]
+    return None
+
+
+def _rank(subject: Subject, root: Event | None) -> int | None:
+    if root is not None and "timeout" not in root.tags:
+        found = _own_rank(root)
+        if found is not None:
+            return found
+    silent = silent_rank(subject.events)
+    if silent is not None:
+        return silent
+    exits = [e for e in subject.events if "exit_code" in e.tags and "teardown" not in e.tags and not cleared(e)]
+    for event in exits:
+        found = _own_rank(event)
+        if found is not None:
+            return found
+        local = event.field("local_rank")
+        if local.isdigit() and subject.run is not None and len(subject.run.nodes) <= 1:
+            return int(local)
+    return root.rank if root is not None else None
+
+
+def _own_rank(event: Event) -> int | None:
+    if event.rank is not None:
+        return event.rank
+    for name in _RANK_FIELDS:
+        value = event.field(name)
+        if value.isdigit():
+            return int(value)
+    for name in ("pod", "name"):
+        if match := _REPLICA.search(event.field(name)):
+            return int(match[1])
+    match = _RANK.search(event.text)
+    return int(match[1]) if match and event.family == "job" else None
+
+
+def silent_rank(events: Sequence[Event]) -> int | None:
+    """The one rank that did not time out while all others of 0..n did: the others waited for it."""
+    ranks = {r for e in events if "timeout" in e.tags and not cleared(e) for r in e.ranks}
+    if len(ranks) < 3:
+        return None
+    missing = set(range(max(ranks) + 1)) - ranks
+    return missing.pop() if len(missing) == 1 else None
