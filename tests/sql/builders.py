@@ -104,6 +104,7 @@ source_facts = st.builds(
     signal_lines=small,
     unparsed_lines=small,
     note=st.one_of(st.none(), texts),
+    ranges=st.lists(st.tuples(small, small, small, small, small), max_size=2).map(lambda r: tuple(sorted(set(r)))),
 )
 progress_facts = st.builds(
     ProgressFact,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete
 
-from schemas.facts import Facts, SignalFact, SourceFact, Stamp, merge_facts
+from schemas.facts import Facts, ProgressFact, RunFragment, SignalFact, SourceFact, Stamp, merge_facts
 from sql import models
-from sql.factrows import QUARANTINE
+from sql.factrows import FRAGMENTS, PROGRESS, QUARANTINE, SIGNALS, SOURCES, Kind
 from sql.read import read
 from sql.same import same_bytes
 from sql.store import Store
@@ -72,6 +73,33 @@ def test_split_order_and_repetition_do_not_show(store: Store, found: list[Signal
     for part in (shuffled[:cut], shuffled[cut:], shuffled[: cut // 2]):
         store.load_facts(Facts(signals=tuple(part)))
     assert same_bytes(store) == whole
+
+
+@pytest.mark.parametrize("kind", [SOURCES, SIGNALS, PROGRESS, FRAGMENTS], ids=lambda k: k.table.name)
+def test_every_field_of_a_fact_is_kept(store: Store, kind: Kind) -> None:
+    """A field that somebody adds to a fact, and forgets in its table, shows here."""
+    fact_class = {
+        "sources": SourceFact,
+        "signals": SignalFact,
+        "training_progress": ProgressFact,
+        "run_fragments": RunFragment,
+    }[kind.table.name]
+    values: dict[str, object] = {}
+    for n, f in enumerate(fields(fact_class)):
+        word = str(f.type)
+        if word.startswith("tuple[tuple"):
+            values[f.name] = ((n, 1),) if f.name == "counts" else ((n, 1, 2),)
+        elif word.startswith("tuple"):
+            values[f.name] = (f"w{n}",)
+        elif word == "Stamp":
+            values[f.name] = Stamp("mono", n, borrowed=True)
+        else:
+            values[f.name] = n + 0.5 if word.startswith("float") else n if word.startswith("int") else f"w{n}"
+    fact = fact_class(**values)
+    with store.writing() as connection:
+        connection.execute(kind.table.insert(), {"cluster": "c", **kind.row(fact)})
+    with store.reading() as connection:
+        assert read(connection, kind, "c") == (fact,)
 
 
 def test_touched_names_what_changed_and_only_that(store: Store) -> None:
@@ -197,10 +225,6 @@ def test_chosen_sources_only(store: Store) -> None:
 
 
 def _example(strategy: st.SearchStrategy, **values: object) -> object:
-    from dataclasses import replace
-
-    from hypothesis import find
-
     return replace(find(strategy, lambda _: True), **values)
 
 
