@@ -55,7 +55,8 @@ def decode(ruleset: RulesetImpl, rule: Rule, fields: Mapping[str, str], depth: i
     out = refine(base, fields) if refine else base
     if rule.component not in _BY_WORD:
         out = _by_code(out, fields)
-    if rule.severity == "varies":
+    coded = out.signal != rule.signal  # a code table has already taken the severity into account
+    if rule.severity == "varies" and not coded:
         out = _by_severity(out, fields)
     return out
 
@@ -64,7 +65,7 @@ def _by_code(base: Meaning, fields: Mapping[str, str]) -> Meaning:
     """Rules of a fixed component that still carry a code: SXid, RDMA status."""
     if fields.get("sxid"):
         return sxid_meaning(base, fields)
-    if fields.get("status") and base.signal == "nccl.ib_completion":
+    if base.signal == "nccl.ib_completion":
         return ib_meaning(base, fields)
     return base
 

@@ -207,7 +207,7 @@ def cuda_error(text: str) -> CudaError | None:
 
 
 def cuda_meaning(base: Meaning, fields: Mapping[str, str]) -> Meaning:
-    """The meaning of a CUDA, cuBLAS or cuDNN error inside another message; without a known error the job's log decides."""
+    """The meaning of a CUDA, cuBLAS or cuDNN error; without a known error the job's log decides."""
     for name in ("e", "num", "msg", "t"):
         error = cuda_error(fields.get(name, ""))
         if error:

@@ -106,7 +106,7 @@ def _xid45(out: Meaning, fields: Mapping[str, str]) -> Meaning:
 
 
 def _xid43(out: Meaning, _fields: Mapping[str, str]) -> Meaning:
-    """Software made the channel fault; hardware only if the same GPU repeats it over jobs (README, order of evidence 6)."""
+    """Software made the channel fault; hardware only if the same GPU repeats it over jobs."""
     return replace(out, component="software.bug", alt="gpu.device", role="symptom")
 
 
@@ -124,7 +124,7 @@ def _xid48(out: Meaning, fields: Mapping[str, str]) -> Meaning:
 
 
 def _xid94(out: Meaning, fields: Mapping[str, str]) -> Meaning:
-    """The unit that met the poisoned data is weak evidence of where it came from: the other memory stays the alternative."""
+    """The unit that met the poisoned data is weak evidence of its origin: the other memory stays the alternative."""
     unit = fields.get("unit")
     if not unit:
         match = _CONTAINED.search(fields.get("msg", ""))

@@ -72,14 +72,11 @@ def update_lock(root: Path = ROOT) -> int:
         rule = name.rsplit("/", 1)[-1].removesuffix(".toml")
         before = lock["rules"].get(rule)
         sha = _sha(data)
-        if before is None:
-            version = 1
-        else:
-            version = int(before["version"]) + (before["sha256"] != sha)
+        version = 1 if before is None else int(before["version"]) + (before["sha256"] != sha)
         rules[rule] = {"version": version, "sha256": sha}
     tables = _tables(root)
     changed = rules != lock["rules"] or tables != lock["tables"]
-    number = lock["number"] + (1 if changed else 0)
+    number = int(lock["number"]) + (1 if changed else 0)
     document = {"number": number, "rules": dict(sorted(rules.items())), "tables": tables}
     (root / PACK.name).write_text(pack(files, rows), encoding="utf-8")
     (root / LOCK).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

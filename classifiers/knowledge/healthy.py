@@ -3,6 +3,8 @@
 Invented values in the true formats of trainers, kernels and daemons; the same bytes for the same size.
 """
 
+# ruff: noqa: E501 - sample lines are as long as logs print them
+
 from __future__ import annotations
 
 import random

@@ -10,11 +10,16 @@ from classifiers.api import Meaning, Rule
 from classifiers.matching.anchors import Anchor, parse_anchor
 
 
-def specificity(rule: Rule) -> tuple[int, int, int, str]:
-    """Sort key, most specific first: strong before weak, real evidence before `generic`, then the longer pattern."""
-    weak = 1 if rule.strength == "weak" else 0
-    generic = 1 if "generic" in rule.tags else 0
-    return (weak, generic, -len(rule.pattern), rule.id)
+def _rank(rule: Rule) -> int:
+    """0 for a rule that names a signal, 1 for a `generic` one (any Xid, any NCCL error), 2 for a weak failure line."""
+    if rule.strength == "weak":
+        return 2
+    return 1 if "generic" in rule.tags else 0
+
+
+def specificity(rule: Rule) -> tuple[int, int, str]:
+    """Sort key, most specific first: by rank, then the longer pattern."""
+    return (_rank(rule), -len(rule.pattern), rule.id)
 
 
 class RulesetImpl:
@@ -84,7 +89,7 @@ class RulesetImpl:
         """Rules whose pattern matches the framed text, most specific first, and their non-empty named groups.
 
         candidates: ids of the rules whose anchors the engine found on the line (`hit_lines`); without them the
-        anchors are looked up here. A line that a strong rule explains is not given to weak rules as well.
+        anchors are looked up here. A line that a specific rule explains is not given to generic or weak rules.
         """
         ids = self.candidates(text) if candidates is None else candidates
         found: list[tuple[Rule, dict[str, str]]] = []
@@ -93,8 +98,8 @@ class RulesetImpl:
             rule = self.rules[rule_id]
             if rule.families and family not in rule.families:
                 continue
-            if found and rule.strength == "weak" and found[0][0].strength != "weak":
-                break
+            if found and _rank(rule) > _rank(found[0][0]):
+                break  # the line is explained by something that says more
             hit = self.pattern(rule_id).search(text)
             if hit is not None:
                 found.append((rule, {name: value for name, value in hit.groupdict().items() if value}))

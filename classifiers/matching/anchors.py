@@ -11,6 +11,8 @@ keeps, for each part, either the few strings that the part can be, or the best s
 match must contain.
 """
 
+# ruff: noqa: ANN401 - the libraries and the syntax tree carry no types
+
 from __future__ import annotations
 
 import re

@@ -7,6 +7,8 @@ Three shapes are refused:
 - more than two unbounded repeats in a row that compete for the same characters (worse than quadratic).
 """
 
+# ruff: noqa: ANN401 - the libraries and the syntax tree carry no types
+
 from __future__ import annotations
 
 from collections.abc import Iterable

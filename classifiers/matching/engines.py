@@ -28,7 +28,9 @@ class BlockEngine(Protocol):
     """An engine with the table that maps anchor ids to rules (see `classifiers.api.Engine`)."""
 
     name: str
-    rule_ids: Sequence[tuple[str, ...]]
+
+    @property
+    def rule_ids(self) -> Sequence[tuple[str, ...]]: ...
 
     def scan(self, block: memoryview) -> Iterator[tuple[int, int]]: ...
 

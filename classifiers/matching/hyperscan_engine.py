@@ -4,6 +4,8 @@ The compiled database is cached on disk; its key is the digest of the anchors, t
 a database only loads where it was made for. One scratch per thread (scans release the GIL).
 """
 
+# ruff: noqa: ANN401 - the libraries and the syntax tree carry no types
+
 from __future__ import annotations
 
 import hashlib
@@ -12,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hyperscan
 
@@ -53,7 +55,7 @@ class HyperscanEngine:
         self._local = threading.local()
         self._db = self._load(table, folder or cache_dir())
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         msg = "a scan engine is not pickled: build it in each worker with make_engine"
         raise TypeError(msg)
 

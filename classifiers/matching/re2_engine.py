@@ -3,10 +3,12 @@
 One alternation of all anchors finds the next line that has one; a `re2.Set` then tells which anchors are on it.
 """
 
+# ruff: noqa: ANN401 - the libraries and the syntax tree carry no types
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import re2
 
@@ -45,7 +47,7 @@ class Re2Engine:
         if regexes:
             self._set.Compile()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         msg = "a scan engine is not pickled: build it in each worker with make_engine"
         raise TypeError(msg)
 
