@@ -21,6 +21,8 @@ from schemas.taxonomy import components, is_named
 
 #: Candidates at least this strong, relative to the strongest, compete by order.
 COMPARABLE = 0.6
+#: Messages of two devices of one host this close together are not ordered by cause, seconds.
+DEVICES_TIE_S = 10.0
 #: No answer is surer than this.
 CEILING = 0.97
 _HARDWARE = frozenset({"gpu", "net", "host", "facility"})
@@ -157,7 +159,14 @@ def _explains(a: Candidate, b: Candidate) -> bool:
 def _earlier(a: Candidate, b: Candidate) -> bool | None:
     if a.root is None or b.root is None:
         return None
-    return before(a.root, b.root)
+    x, y = a.root, b.root
+    if x.device and y.device and x.device != y.device and x.host == y.host and _close(x, y):
+        return None  # two devices of one host: seconds between their messages say nothing about cause
+    return before(x, y)
+
+
+def _close(x: Event, y: Event) -> bool:
+    return x.t is not None and y.t is not None and abs(x.t - y.t) <= DEVICES_TIE_S
 
 
 def rank(candidates: Sequence[Candidate], result: Outcome, *, hang_seen: bool = False) -> list[Candidate]:

@@ -40,9 +40,30 @@ def storage_component(event: Event) -> tuple[str, str | None]:
     return "dependency", "software.bug"
 
 
+#: Exceptions that a process raises because of another one, or that name no place.
+_SECOND_HAND = re.compile(
+    r"(?:Dist\w*|Connection\w*|BrokenPipe\w*|EOF|Timeout\w*|\w*Timeout|ActorDied|RayTask|RayActor|ChildFailed|"
+    r"Signal|ProcessExited|ProcessRaised|CalledProcess|Remote\w*|Rendezvous\w*|Cancelled|KeyboardInterrupt|SystemExit)"
+    r"(?:Error|Exception)?$"
+)
+
+
+def own_exception(event: Event) -> bool:
+    """Whether a generic last line of a traceback speaks of the program's own failure, not of another process."""
+    if event.strength != "weak" or "exception" not in event.tags or event.family != "job":
+        return False
+    kind = event.field("t").rsplit(".", 1)[-1]
+    return bool(kind) and _SECOND_HAND.match(kind) is None
+
+
 def resolve(event: Event) -> tuple[str, str | None]:
-    """The component that the event argues for and its alternative; ("", None) where it argues for none."""
+    """The component that the event argues for and its alternative; ("", None) where it argues for none.
+
+    An uncaught exception that no rule knows is most often the program's own; it argues weakly for that.
+    """
     component = event.component
+    if component == "by_log" and own_exception(event):
+        return "software.bug", None
     if component == "storage":
         return storage_component(event)
     if component == "sdc_or_software":
@@ -55,14 +76,17 @@ def resolve(event: Event) -> tuple[str, str | None]:
 
 
 def cleared(event: Event) -> bool:
-    """Whether training went on after the event's last occurrence."""
-    return event.progress_after >= CLEARED_STEPS
+    """Whether training went on after the event's last occurrence. Wrong results do not stop training: no progress
+    clears them."""
+    return event.progress_after >= CLEARED_STEPS and event.component != "gpu.sdc"
 
 
 def base_weight(event: Event) -> float:
     """See the module's docstring. 0 for symptoms, context, cleared and silent events."""
     component, _ = resolve(event)
-    if not component or event.role in ("symptom", "context") or cleared(event):
+    if not component or cleared(event):
+        return 0.0
+    if event.role in ("symptom", "context") and not own_exception(event):
         return 0.0
     if "corrected" in event.tags or "advice" in event.tags or "teardown" in event.tags:
         return 0.0
