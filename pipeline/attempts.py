@@ -20,7 +20,8 @@ from schemas.facts import NO_STAMP, ProgressFact, SignalFact, Stamp
 _EPOCH_WORDS = re.compile(r"(?i)\bepoch\b|\bstage\b|\bphase\b|\bstep \d|tokenizer|capture|\bfold\b")
 #: A step that is at most this far behind the peak counts as the lag of another rank, not as a new start.
 _LAG = 50
-_BEGIN = frozenset({"start", "init", "resume", "ckpt_load"})
+#: Somebody else ended the job: said in its log by the scheduler's tools.
+_STOP = frozenset({"cancel", "preempt", "time_limit", "nodefail"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Mark:
     """One thing at one place of a log: a marker rule's hit, a failure, or a step.
 
     kind: start | soft | init | resume | restart | success | end | planned_end | ckpt_saved | ckpt_begin | failure |
-    teardown | step. rule: of the signal, "" for steps. fields: of the signal.
+    stop (by the scheduler) | teardown | step. rule: of the signal, "" for steps. fields: of the signal.
     """
 
     offset: int
@@ -97,6 +98,8 @@ def _kind(tags: frozenset[str], failure: bool) -> str:
             return name
     if "ckpt_load" in tags:
         return "resume"
+    if _STOP & tags:
+        return "stop"
     if "teardown" in tags:
         return "teardown"
     return "failure" if failure else ""
@@ -145,6 +148,7 @@ class _Cutter:
 
     def reset(self, restart: Mark | None) -> None:
         self.peak: int | None = None
+        self.steps = 0  # how often the step rose in this part
         self.failed: Mark | None = None  # last failure behind the last step
         self.begun: set[str] = set()  # start rules seen in this part
         self.end: Mark | None = None
@@ -167,18 +171,21 @@ class _Cutter:
                 self._step(m)
             elif m.kind in ("success", "end", "planned_end"):
                 self.end = m
-            elif m.kind == "failure":
+            elif m.kind in ("failure", "stop"):
                 self.failed = m
-            if m.kind not in ("failure", "teardown"):
+            if m.kind not in ("failure", "stop", "teardown"):
                 self.restart = None
 
     def _begin(self, m: Mark) -> None:
-        again = m.rule in self.begun and self.failed is not None
-        if m.kind == "start" and (self.end is not None or self.peak is not None or again):
+        stopped = self.failed is not None and self.failed.kind == "stop"
+        again = self.failed is not None and (m.rule in self.begun or stopped)
+        known = m.rule in self.begun
+        done = self.steps >= 2 if "mlperf" not in m.tags else known and self.peak is not None
+        if m.kind == "start" and (self.end is not None or done or again):
             why = _ended_by(self.end) if self.end is not None else "restart"
             self.cut(m.offset, self.end or self.failed or m, why)
-        elif m.kind == "soft" and self.end is not None:
-            self.cut(m.offset, self.end, _ended_by(self.end))
+        elif m.kind == "soft" and (self.end is not None or stopped):
+            self.cut(m.offset, self.end or self.failed, _ended_by(self.end) if self.end else "restart")
         elif self.failed is not None and self.peak is not None and self.pending is None:
             self.pending = m
         if m.kind in ("start", "soft"):
@@ -189,11 +196,12 @@ class _Cutter:
         if self.pending is not None and self.peak is not None and self.failed is not None:
             if step <= self.peak:
                 self.cut(self.pending.offset, self.failed, "restart")
-                self.peak = step
+                self.peak, self.steps = step, 1
                 return
             self.pending = None
         if self.failed is not None and self.peak is not None and step < self.peak - _LAG and self.end is None:
             self.cut(self.failed.offset + 1, self.failed, "restart")
+        self.steps += self.peak is None or step > self.peak
         self.peak = step if self.peak is None else max(self.peak, step)
         self.failed = None
         if self.end is not None and "mlperf" not in self.end.tags:
@@ -237,7 +245,7 @@ def how_it_ended(marks: Sequence[Mark]) -> tuple[str, Mark | None]:
     """
     ends = [m for m in marks if m.kind in ("success", "planned_end", "end")]
     steps = [m.offset for m in marks if m.kind == "step"]
-    failures = [m for m in marks if m.kind == "failure"]
+    failures = [m for m in marks if m.kind in ("failure", "stop")]
     last_step = max(steps, default=-1)
     for m in sorted(ends, key=lambda m: (m.kind == "end", -m.offset)):
         if "mlperf" in m.tags:

@@ -102,7 +102,7 @@ def is_run(source: SourceFact, log: LogView, alone: bool) -> bool:
         return False
     if any(m.kind not in ("teardown", "ckpt_begin") for m in log.marks):
         return True
-    return alone or any(f.startswith(_WORLD) for f in source.facts)
+    return alone or bool(source.job_ids) or any(f.startswith(_WORLD) for f in source.facts)
 
 
 def span(source: SourceFact, clock: ClockLike | None) -> tuple[int, int] | None:

@@ -22,6 +22,11 @@ _NOT_TRAINING = re.compile(
     r"|token\w*|map|filter\w*|sanity|prepar\w*|process\w*|extract\w*|shuffl\w*|resolv\w*|import\w*|convert\w*|creating"
     r"|building|comput\w*|capturing|compil\w*|warm-?up|resum\w*|restor\w*|checkpoint\w*|skip\w*|rendezvous)\b"
 )
+#: Numbers of steps that are settings or totals, not steps done.
+_NOT_STEPS = re.compile(
+    r"(?i)\b(?:max\w*|total|effective|warm\w*|constant|decay|every|each|per|number of|num|n|accum\w*|logging|save|of)[ _-]"
+    r"(?:train\w*[ _]|global[ _])?(?:steps?|iter\w*|updates?|epochs?|batch\w*)\b"
+)
 LOSS = re.compile(r"(?i)loss|\blr\b|learning.rate|grad_?.?norm|tok(?:ens)?/s|tflop|mfu|samples/s|\bppl\b|reward")
 
 
@@ -116,7 +121,7 @@ def read_line(line: str) -> tuple[Form, str, int, float | None] | None:
     for form in FORMS:
         if form.need and not any(word in text for word in form.need):
             continue
-        if form.training_only and other and not _is_training(text):
+        if form.training_only and ((other and not _is_training(text)) or _NOT_STEPS.search(text)):
             continue
         m = None
         for m in form.pattern.finditer(text):  # noqa: B007 - bars glued into one line: the last one counts

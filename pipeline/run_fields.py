@@ -64,6 +64,8 @@ def finish(
     roots = tuple(sorted({*(record.roots if record else ()), *(s.root for s in mine)}))
     extra = _extra(draft, flags, progress, mine)
     nodes = _nodes(record, mine, clocks)
+    if flags.success and end is not None and progress.last_us is not None:
+        progress.last_us = min(progress.last_us, end)  # results that were printed behind the end are older
     running = _hanging(draft, flags, progress, log_end, end, roots, latest, settings)
     n_gpus, n_nodes = _sizes(record, mine, nodes)
     resume = _resume(log, progress, clocks)
@@ -181,14 +183,8 @@ def _end(
     if record is not None and draft.last and record.state not in OPEN_STATES:
         return log_end, log_end is not None
     if flags.ended in ("success", "end", "planned", "restart") and end_mark is not None:
-        at = next(
-            (
-                t
-                for p in draft.log.parts
-                if p.end_mark is end_mark and (t := utc(end_mark.stamp, clocks.get(p.source_id)))
-            ),
-            None,
-        )
+        owners = [p for p in draft.log.parts if p.end_mark is end_mark]
+        at = next((t for p in owners if (t := utc(end_mark.stamp, clocks.get(p.source_id)))), None)
         return (at if at is not None else log_end), True
     if flags.missing_end:
         return log_end, True
@@ -265,14 +261,15 @@ def _sizes(record: JobRecord | None, mine: Sequence[SourceFact], nodes: Sequence
 def _resume(
     log: LogAttempt, progress: _Progress, clocks: Mapping[str, ClockLike]
 ) -> tuple[int | None, str | None, int | None]:
-    """(step, path, time) of the last checkpoint that was surely written in the attempt; what it began from otherwise."""
+    """(step, path, time) of the last checkpoint surely written in the attempt; what it began from otherwise."""
     saved = log.marks("ckpt_saved")
     for part, m in log.marks("ckpt_begin"):
         if any(s.offset > m.offset for s in part.steps()):
             saved.append((part, m))  # training went on behind it
     chosen = max(saved, key=lambda x: (x[1].offset, x[1].kind), default=None)
     if chosen is None:
-        chosen = max(log.marks("resume"), key=lambda x: x[1].offset, default=None)
+        began = [x for x in log.marks("resume") if "resume" in x[1].tags]
+        chosen = max(began, key=lambda x: x[1].offset, default=None)
     if chosen is None:
         return None, None, None
     part, mark = chosen

@@ -24,12 +24,12 @@ from schemas.facts import NO_STAMP, Stamp
 from schemas.identity import short_host
 
 #: How many earlier lines are searched for a stamp that a line without one can borrow.
-BORROW_LINES = 60
+BORROW_LINES = 40
 _BAR = re.compile(r"\d{1,3}%\|[^|\r\n]{0,300}\| *[\d.]{1,20}[kMGT]?/[\d.?]{1,20}[kMGT]? \[[^\]\r\n]{1,200}\]")
 _BOX_LINE = re.compile(r"^[\s╭╰├─╮╯┤━┏┓┗┛┃│]{3,}$")
 _BOX_TITLE = re.compile(r"^[╭┏][─━]{2,}\s*(.*?)\s*[─━]{2,}[╮┓]$")
 _RIGHT_COLUMN = re.compile(r"\s{3,}[\w.-]{1,60}\.py:\d{1,6}$")
-_DATEISH = re.compile(r"\d\d?:\d\d|\b1[5-9]\d{8}\b|time_ms")
+_DATEISH = re.compile(r"\d\d:\d\d:\d\d|\b1[5-9]\d{8}\b|time_ms")
 
 _STRONG = (
     re.compile(rb"NCCL (?:INFO|WARN|version)|ProcessGroupNCCL|torch[./]distributed|torchrun|torch\.distributed"),
@@ -49,7 +49,7 @@ _JOB_ID = re.compile(
     r"|slurmstepd[\w-]{0,60}: error: \*\*\* (?:JOB|STEP) (\d{1,12})|srun: Force Terminated (?:StepId|job)[= ](\d{1,12})"
     r"|\bPBS_JOBID\b\s{0,3}[=:]\s{0,3}(\d{1,12})|\bLSB_JOBID\b\s{0,3}[=:]\s{0,3}(\d{1,12})"
 )
-_DLPAL = re.compile(r":::DLPAL (\S{1,400}) (\d{1,12}) (\d{1,6}) (\S{1,4000})")
+_DLPAL = re.compile(r"(?:^|[^'\"]):::DLPAL (\S{1,400}) (\d{1,12}) (\d{1,6}) ([\w.,\[\]-]{1,4000})")
 _WORLD = re.compile(r"\b(?:world[_ ]size|WORLD_SIZE)['\"]?\s{0,3}(?:[=:]|of|is)?\s{0,3}(\d{1,7})\b", re.IGNORECASE)
 _MEMBER = re.compile(r"GLOBAL_RANK: ?\d{1,7}, MEMBER: ?\d{1,7}/(\d{1,7})")
 _NCCL_INIT = re.compile(
@@ -71,6 +71,14 @@ _DRIVER = re.compile(
 )
 _CUDA = re.compile(r"CUDA Version\s{0,3}[:=] {0,6}(\d{1,3}\.\d{1,3})")
 _TORCH = re.compile(r"(?:PyTorch|torch)(?: version|\.__version__)\s{0,3}[:=]?\s{0,3}(\d\.\d[\w.+]{0,30})")
+
+
+def _is_record(head: bytes) -> bool:
+    """Whether the head is a document or lines of records; one record among lines of text is not enough."""
+    if not _RECORD.match(head[:512]):
+        return False
+    lines = [line.strip() for line in head[:16384].splitlines()[1:40] if line.strip()]
+    return sum(line[:1] in (b"{", b"[", b"}", b"]", b'"', b"<") for line in lines) * 2 >= len(lines)
 
 
 def _unbox(text: str) -> str:
@@ -130,7 +138,7 @@ class JobLog:
     )  # fmt: skip
 
     def sniff(self, head: bytes, inner_path: str) -> float:  # noqa: ARG002 - the name decides nothing here
-        if not head.strip() or b"\0" in head[:4096] or _RECORD.match(head[:512]):
+        if not head.strip() or b"\0" in head[:4096] or _is_record(head):
             return 0.0
         sample = head[:16384]
         printable = sum(1 for b in sample if b >= 32 or b in (9, 10, 13, 27, 8))
