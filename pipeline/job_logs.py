@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from pipeline.attempts import LogView
 from pipeline.events import ClockLike, expand_hosts
+from pipeline.formats.base import registry
 from pipeline.job_records import JobRecord
 from schemas.facts import SourceFact, Stamp
 
@@ -100,6 +101,9 @@ def is_run(source: SourceFact, log: LogView, alone: bool) -> bool:
     """Whether a source is a run's log. alone: no other log and no job record is in its input root."""
     if source.family != "job":
         return False
+    fmt = registry().get(source.format)
+    if fmt is not None and not getattr(fmt, "progress", False):
+        return alone  # records (error files, recorder dumps) are evidence, unless nothing else is there
     if any(m.kind not in ("teardown", "ckpt_begin") for m in log.marks):
         return True
     return alone or bool(source.job_ids) or any(f.startswith(_WORLD) for f in source.facts)
@@ -152,7 +156,22 @@ def groups(
     out: list[LogGroup] = []
     for key, items in sorted(members.items()):
         out.extend(_split_by_time(key, items, clocks))
-    return out
+    return _without_evidence(out, views)
+
+
+def _without_evidence(found: Sequence[LogGroup], views: Mapping[str, LogView]) -> list[LogGroup]:
+    """Groups without those that only tell of failures beside the only training log of their root: stack dumps, a
+    tool's output. They stay evidence of that log's run."""
+    training: dict[str, int] = defaultdict(int)
+    for group in found:
+        training[group.root] += _trains(group, views)
+    return [g for g in found if training[g.root] != 1 or _trains(g, views)]
+
+
+def _trains(group: LogGroup, views: Mapping[str, LogView]) -> bool:
+    """Whether a group shows a run's life, not only failures: steps, a beginning, an end, or a job id of its own."""
+    kinds = {m.kind for s in group.sources for m in views[s.source_id].marks}
+    return bool(kinds - {"failure", "stop", "teardown"} or group.ids or group.path_job)
 
 
 def _group_key(s: SourceFact) -> tuple[str, ...]:
