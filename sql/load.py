@@ -23,6 +23,7 @@ F = TypeVar("F")
 #: Rows of one executemany and keys of one look-up.
 BATCH = 10_000
 _LOCK_SPACE = 7_302_212
+_DERIVED_SPACE = 7_302_213
 _LOCKS = 256
 
 
@@ -87,6 +88,13 @@ def batches(items: Iterable[F], size: int = BATCH) -> Iterator[list[F]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
+
+
+def lock_derived(connection: Connection, cluster: str) -> None:
+    """Wait until nobody else replaces derived rows (placements, runs, decisions) of the cluster; until the commit."""
+    if connection.dialect.name == "postgresql":
+        slot = crc32(cluster.encode()) & 0x7FFFFFFF
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_DERIVED_SPACE}, {slot})"))
 
 
 def _lock(connection: Connection, source_ids: Iterable[str]) -> None:

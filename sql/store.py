@@ -26,7 +26,7 @@ from sql.dialect import upsert
 from sql.engine import connect_error, make_engine, parse_url, shown, sqlite_file
 from sql.errors import CannotConnect, SchemaBehind
 from sql.factrows import FRAGMENTS, PROGRESS, SOURCES
-from sql.load import Touched
+from sql.load import Touched, lock_derived
 from sql.migrations import state_of, upgrade_engine
 from sql.operations import Label, add_label, labels, load_telemetry, replace_coverage, upsert_hosts
 from sql.outbox import open_actions
@@ -106,9 +106,11 @@ class Store:
         return to_us(self._clock())
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that writes."""
+    def writing(self, derived_of: str | None = None) -> Iterator[Connection]:
+        """A transaction that writes. derived_of: cluster whose derived rows it replaces; one at a time does that."""
         with self.engine.connect().execution_options(write=True) as connection, connection.begin():
+            if derived_of is not None:
+                lock_derived(connection, derived_of)
             yield connection
 
     @contextmanager
@@ -214,19 +216,19 @@ class Store:
 
     def update_placements(self, rows: Iterable[Placement], cluster: str | None = None) -> int:
         """Fill the derived columns of signals."""
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             return _read.update_placements(connection, rows, cluster)
 
     def update_progress_placements(self, cluster: str, rows: Iterable[ProgressPlacement]) -> int:
         """Fill `run_key`, `first_at` and `last_at` of training progress."""
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             return _read.update_progress_placements(connection, cluster, rows)
 
     def replace_coverage(
         self, cluster: str, source_ids: Collection[str], rows: Iterable[tuple[str, str, str, int | None, int | None]]
     ) -> None:
         """Replace what these sources cover. rows: (source_id, host, what, from_us, to_us)."""
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             replace_coverage(connection, cluster, source_ids, rows)
 
     # -- runs, hosts, telemetry ------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ class Store:
         rows = {run.run_key: run_row(cluster, run) for run in runs}
         gone = sorted(set(retract) - rows.keys())
         table = models.job_runs
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             for keys in _load.batches(gone, 5_000):
                 connection.execute(delete(table).where(table.c.cluster == cluster, table.c.run_key.in_(keys)))
             for chunk in _load.batches(rows.values()):
@@ -251,12 +253,12 @@ class Store:
 
     def upsert_hosts(self, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Merge rows of `hosts` (`host` and any other columns, times in us); None never replaces a known value."""
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             upsert_hosts(connection, cluster, rows)
 
     def load_telemetry(self, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write rows of `telemetry_hourly`; the same source, host, device, metric and hour is replaced."""
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             load_telemetry(connection, cluster, rows)
 
     # -- decisions -------------------------------------------------------------------------------------------
@@ -277,13 +279,13 @@ class Store:
         can be seen from subjects and root evidence. latest: decided from all facts in the store, so that the number of
         facts is not compared (a window that became narrower leaves a subject with fewer).
         """
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             now = self.now_us()
             return replace_decisions(connection, cluster, decisions, retract_keys, now, aliases or {}, latest)
 
     def set_detected(self, cluster: str, subject_key: str, detected_us: int) -> None:
         """Put the wall-clock time at which a stream first saw that the subject was interrupted."""
-        with self.writing() as connection:
+        with self.writing(cluster) as connection:
             set_detected(connection, cluster, subject_key, detected_us)
 
     def read_decision(self, incident_id: str, cluster: str | None = None) -> Decision:
