@@ -84,6 +84,7 @@ def lost_gpu(site: Site) -> None:
         "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
         name=False,
     )
+    site.kern("hn02", job.end + timedelta(minutes=30), "reboot: Restarting system")
     site.boots["hn02"].append(job.end + timedelta(minutes=34))
     for rank in (0, 7, 14, 30):
         job.say(job.at(314.6 + rank / 1000), *watchdog(rank, job.at(314.6 + rank / 1000), 912345, 600080 + rank))

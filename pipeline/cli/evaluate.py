@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from pipeline.cli.options import format_option, settings, settings_options
 from pipeline.cli.output import emit_json, emit_table, plain
 
 if TYPE_CHECKING:
-    from pipeline.scoring import Constant, Report, Share
+    from pipeline.scoring import Constant, Report, Share, Verdict
 
 
 @click.command(
@@ -74,15 +74,34 @@ def _share(share: Share) -> str:
     return f"{share.value:.3f} ({share.k}/{share.n}, {share.low:.2f}-{share.high:.2f})"
 
 
+def _short(share: Share) -> str:
+    """`13/15 0.62-0.96`: hits, cases and the interval."""
+    return "-" if share.value is None else f"{share.k}/{share.n} {share.low:.2f}-{share.high:.2f}"
+
+
+def verdict_lines(report: Report) -> Iterator[str]:
+    """One line a case, in columns as wide as their longest word."""
+    rows = [
+        (
+            _word(v),
+            v.case,
+            v.expected,
+            v.answer,
+            "" if v.confidence is None else f"{v.confidence:.2f}",
+            plain(v.error or v.cause),
+        )
+        for v in report.verdicts
+    ]
+    head = ("", "case", "expected", "answer", "conf", "cause")
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
+    for row in (head, *rows):
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
 def _print(report: Report, *, verbose: bool) -> None:
     if verbose:
-        emit_table(
-            ["case", "expected", "answer", "conf", "cause", ""],
-            [
-                (v.case, v.expected, v.answer, v.confidence, v.cause or v.error, _word(v.strict, v.acceptable))
-                for v in report.verdicts
-            ],
-        )
+        for line in verdict_lines(report):
+            click.echo(line)
         click.echo()
     click.echo(f"cases             {report.cases}")
     click.echo(f"strict            {_share(report.strict)}")
@@ -114,7 +133,7 @@ def _print(report: Report, *, verbose: bool) -> None:
     emit_table(
         ["expected", "cases", "strict", "acceptable", "answered", "precision"],
         [
-            (c.component, c.support, _share(c.strict), _share(c.acceptable), c.answered, _share(c.precision))
+            (c.component, c.support, _short(c.strict), _short(c.acceptable), c.answered, _short(c.precision))
             for c in report.by_class
         ],
     )
@@ -130,7 +149,9 @@ def _constant(name: str, constant: Constant) -> str:
     return f"{lead}: strict {_share(constant.strict)}, acceptable {_share(constant.acceptable)}"
 
 
-def _word(strict: bool, acceptable: bool) -> str:
-    if strict:
+def _word(verdict: Verdict) -> str:
+    if verdict.strict:
         return "right"
-    return "acceptable" if acceptable else "WRONG"
+    if verdict.acceptable:
+        return "acceptable"
+    return "WRONG AND SURE" if verdict.wrong_sure else "MISSED" if verdict.missed else "WRONG"

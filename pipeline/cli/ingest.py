@@ -88,7 +88,7 @@ def _quiet_logging() -> None:
     """Beam logs through the root logger; what matters comes back as an error."""
     import logging
 
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", force=True)
+    logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s", force=True)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Text that comes from logs is printed as text, never as markup, without control c
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 _CONTROL = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), 127, *range(128, 160))} | {9: " ", 10: " "}
 
 
+#: A time of the warehouse; people read it to the second.
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z")
+#: Columns where the output is no terminal.
+_PIPE_WIDTH = 10_000
+
+
 def plain(value: object) -> str:
     """A value as one printable line: None is empty, control characters (a terminal's too) are shown escaped."""
     if value is None:
@@ -27,7 +34,10 @@ def plain(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
-    return str(value).translate(_CONTROL)
+    text = str(value)
+    if _STAMP.fullmatch(text):
+        text = f"{text[:19]}Z"
+    return text.translate(_CONTROL)
 
 
 def when(us: int | None) -> str | None:
@@ -39,11 +49,11 @@ def when(us: int | None) -> str | None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on the current standard stream; not a terminal: 110 columns, no colour, so that output is stable."""
+    """A console on the current standard stream; no terminal: one line a row, no colour, so that it can be searched."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 110
+    width = None if stream.isatty() else _PIPE_WIDTH
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 

@@ -5,7 +5,7 @@ The first line of an incident says whether to restart, and without which hosts. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.cli.output import plain
@@ -21,6 +21,7 @@ _ADVICE = {
 }
 _TEXT = 300
 _EVIDENCE = 12
+_CONTEXT = 3
 
 
 def diagnosis_lines(document: Diagnosis) -> Iterator[str]:
@@ -94,7 +95,7 @@ def _facts(incident: IncidentDoc) -> Iterator[str]:
         ("Interrupted", incident.interrupted_at),
     ):
         if stamp:
-            rows.append((name, f"{stamp}"))
+            rows.append((name, _second(stamp)))
     if incident.still_running:
         rows.append(("State", "still allocated and making no progress"))
     elif incident.outcome:
@@ -114,12 +115,15 @@ def _facts(incident: IncidentDoc) -> Iterator[str]:
         yield f"{name:<14}{value}"
 
 
-def _evidence(items: Iterable[EvidenceDoc]) -> Iterator[str]:
-    held = list(items)
-    for item in held[:_EVIDENCE]:
+def _evidence(items: Sequence[EvidenceDoc]) -> Iterator[str]:
+    """What decides in full; of what only stood around it, the last few."""
+    deciding = [i for i in items if i.role != "context"][:_EVIDENCE]
+    around = [i for i in items if i.role == "context"][-_CONTEXT:]
+    for item in (*deciding, *around):
         yield from evidence_lines(item)
-    if len(held) > _EVIDENCE:
-        yield f"  ... and {len(held) - _EVIDENCE} more (--format json shows all)"
+    left = len(items) - len(deciding) - len(around)
+    if left:
+        yield f"  ... and {left} more (--format json shows all)"
 
 
 def evidence_lines(item: EvidenceDoc) -> Iterator[str]:
@@ -128,10 +132,15 @@ def evidence_lines(item: EvidenceDoc) -> Iterator[str]:
     rank = f" rank {item.rank}" if item.rank is not None else ""
     many = f" x{item.count}" if item.count > 1 else ""
     at = f"{plain(item.source)}:{item.line}" if item.line is not None else f"{plain(item.source)} at byte {item.offset}"
-    head = f"  {item.role:<9}{item.time or 'time not known':<20} {where}{rank}  {plain(item.signal)}{many}"
+    head = f"  {item.role:<9}{_second(item.time):<20} {where}{rank}  {plain(item.signal)}{many}"
     yield f"{head.rstrip()}  {at}"
     text = plain(item.text)
     yield f"           | {text if len(text) <= _TEXT else text[:_TEXT] + ' ...'}"
+
+
+def _second(stamp: str | None) -> str:
+    """A time to the second, which is what people compare; the JSON document has all digits."""
+    return "time not known" if stamp is None else f"{stamp[:19]}Z"
 
 
 def not_seen_lines(gap: NotSeenDoc) -> Iterator[str]:

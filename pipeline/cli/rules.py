@@ -67,16 +67,9 @@ def list_command(
 def show_command(name: str, folder: Path | None, output_format: str) -> None:
     """Show one rule whole, or what a signal with a code, like xid.94, means."""
     ruleset = _ruleset(folder)
-    rules = [r for r in ruleset.rules.values() if name in (r.id, r.signal)]
-    if rules:
-        if output_format == "json":
-            emit_json([_plain_rule(r) for r in rules])
-        else:
-            for rule in rules:
-                _print_rule(rule)
-        return
-    meanings = _coded(ruleset, name)
-    if not meanings:
+    rules = [_plain_rule(r) for r in ruleset.rules.values() if name in (r.id, r.signal)]
+    found = [*rules, *_coded(ruleset, name)]
+    if not found:
         import difflib
 
         names = {r.id for r in ruleset.rules.values()} | {r.signal for r in ruleset.rules.values()}
@@ -84,10 +77,10 @@ def show_command(name: str, folder: Path | None, output_format: str) -> None:
         msg = f"no rule or signal {name!r}" + (f"; close to it: {near}" if near else "; faultbeam rules list names all")
         raise click.UsageError(msg)
     if output_format == "json":
-        emit_json(meanings)
-    else:
-        for meaning in meanings:
-            _print_fields(meaning)
+        emit_json(found)
+        return
+    for entry in found:
+        _print_fields(entry)
 
 
 def _coded(ruleset: RulesetImpl, name: str) -> list[dict[str, Any]]:
@@ -111,10 +104,6 @@ def _jsonable(data: dict[str, Any]) -> dict[str, Any]:
     return {k: sorted(v) if isinstance(v, frozenset) else v for k, v in data.items()}
 
 
-def _print_rule(rule: Rule) -> None:
-    _print_fields(_plain_rule(rule))
-
-
 def _print_fields(data: dict[str, Any]) -> None:
     for key, value in data.items():
         if value in (None, "", (), []):
@@ -126,27 +115,39 @@ def _print_fields(data: dict[str, Any]) -> None:
 
 
 @command.command("lint", epilog="Examples:  faultbeam rules lint     faultbeam rules lint --fix")
-@click.option("--fix", is_flag=True, help="Raise the ruleset number and write the lock if rules changed.")
+@click.option("--fix", is_flag=True, help="Write the lock first, as `rules lock` does.")
+@click.option(
+    "--healthy",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Logs of runs that went well: an anchor must be rare in them too.",
+)
+@click.option("--warnings", is_flag=True, help="Print warnings too, not only their number.")
 @_folder_option
 @format_option
-def lint_command(fix: bool, folder: Path | None, output_format: str) -> None:
-    """Check every rule: words, samples, anchors, patterns that could backtrack, and the lock. Exit 1 on a problem."""
-    from classifiers.lint import lint
+def lint_command(fix: bool, healthy: Path | None, warnings: bool, folder: Path | None, output_format: str) -> None:
+    """Check every rule: words, samples, anchors, patterns that could backtrack, and the lock.
 
+    Exit 1 on an error; warnings are counted.
+    """
+    from classifiers.knowledge.files import RULES
+    from classifiers.lint import lint_ruleset
     from classifiers.lock import update_lock
 
     if fix:
         number = update_lock() if folder is None else update_lock(folder)
         click.echo(f"ruleset {number}", err=True)
-    problems = lint() if folder is None else lint(folder)
+    findings = lint_ruleset(RULES if folder is None else folder / "rules", healthy)
+    errors = sum(finding.severity == "error" for finding in findings)
     if output_format == "json":
-        emit_json({"ok": not problems, "problems": [asdict(p) for p in problems]})
+        emit_json({"ok": not errors, "findings": [asdict(finding) for finding in findings]})
     else:
-        for problem in problems:
-            click.echo(str(problem))
-        rules = len(_ruleset(folder).rules) if not problems else 0
-        click.echo(f"{len(problems)} problems" if problems else f"{rules} rules, no problem")
-    if problems:
+        for finding in findings:
+            if warnings or finding.severity == "error":
+                click.echo(plain(finding))
+        rules = "" if errors else f"{len(_ruleset(folder).rules)} rules, "
+        click.echo(f"{rules}{errors} errors, {len(findings) - errors} warnings")
+    if errors:
         click.get_current_context().exit(1)
 
 

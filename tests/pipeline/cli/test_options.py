@@ -77,3 +77,5 @@ def test_control_characters_of_logs_never_reach_the_terminal():
     assert plain(None) == ""
     assert plain(True) == "yes"
     assert plain(0.123456) == "0.1235"
+    assert plain("2026-03-01T12:00:00.000250Z") == "2026-03-01T12:00:00Z"
+    assert plain("at 2026-03-01T12:00:00.5Z") == "at 2026-03-01T12:00:00.5Z"

@@ -26,7 +26,7 @@ Action        reset_gpu hn03 GPU 2: activates the row remapping [NVIDIA]
 Incident      aaaa000000000000aaaa
 
 Evidence
-  root     2026-03-09T04:19:24.040Z hn03 pci:0000:52:00  xid.94 x2  site.tar.gz!hosts/hn03/kern.log:41
+  root     2026-03-09T04:19:24Z hn03 pci:0000:52:00  xid.94 x2  site.tar.gz!hosts/hn03/kern.log:41
            | NVRM: Xid (PCI:0000:52:00): 94, pid=1, name=python3, Contained: DRAM (0x1).
 
 If it was not that: gpu.sram 0.02
@@ -92,6 +92,14 @@ def test_long_and_hostile_text_is_cut_and_escaped():
 def test_much_evidence_is_summed_up():
     lines = list(incident_lines(incident(evidence=[EVIDENCE] * 15)))
     assert "  ... and 3 more (--format json shows all)" in lines
+
+
+def test_only_the_last_of_what_stood_around_is_shown():
+    around = [{**EVIDENCE, "role": "context", "text": f"saved {n}"} for n in range(9)]
+    text = "\n".join(incident_lines(incident(evidence=[EVIDENCE, *around])))
+    assert "| saved 8" in text
+    assert "| saved 5" not in text
+    assert "... and 6 more" in text
 
 
 def test_a_hanging_job_and_a_host_fault_say_what_they_are():
