@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline import slurm_fields as sf
+from pipeline.mask import secrets
 from schemas.facts import NO_STAMP, RunFragment
 
 #: Columns that sacct can print, in lower case (sacct --helpformat, Slurm 19.05 to 25.05).
@@ -46,15 +47,6 @@ _KEPT_FREE = {
 _TIMES = ("start", "end", "submit", "eligible")
 
 
-def mask(text: str) -> str:
-    """Typed text without its secrets."""
-    try:
-        from pipeline.mask import mask_secrets
-    except ModuleNotFoundError:
-        return text
-    return mask_secrets(text)
-
-
 def problem(row: Mapping[str, str]) -> str | None:
     """Why the row cannot be one of sacct's, or None: typed columns must hold their type."""
     printed = sf.clean(row.get("jobid", "")) or sf.clean(row.get("jobidraw", ""))
@@ -91,7 +83,7 @@ def fragment(row: Mapping[str, str], source_id: str, offset: int, line: int | No
         extra[name] = get(column) or ""
     for column, name in _KEPT_FREE.items():
         if text := get(column):
-            extra[name] = mask(text)
+            extra[name] = secrets(text)
     derived_code, derived_signal = sf.exit_pair(get("derivedexitcode") or "")
     if derived_code is not None:
         extra["derived_exit_code"] = str(derived_code)
@@ -126,7 +118,7 @@ def fragment(row: Mapping[str, str], source_id: str, offset: int, line: int | No
         n_gpus=gpus,
         user=get("user") or "",
         account=get("account") or "",
-        name=mask(get("jobname") or "") if get("jobname") else "",
+        name=secrets(get("jobname") or "") if get("jobname") else "",
         reason=get("reason") or "",
         extra=sf.tidy(extra),
     )

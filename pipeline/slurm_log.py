@@ -94,7 +94,12 @@ class _Attempt:
 def _read(signal: SignalFact) -> tuple[str, dict[str, str]] | None:
     for kind, pattern in _LINES:
         if m := pattern.search(signal.text):
-            return kind, {k: v for k, v in m.groupdict().items() if v}
+            got = {k: v for k, v in m.groupdict().items() if v}
+            # A long node list is cut in the kept text, not in the rule's field.
+            kept = dict(signal.fields).get("nodes", "")
+            if "nodes" in got and len(kept) > len(got["nodes"]):
+                got["nodes"] = kept
+            return kind, got
     return None
 
 

@@ -199,7 +199,7 @@ def _records(lines: list[RawLine]) -> Iterator[_Record]:
 class Sacct:
     """Accounting records of Slurm as a table."""
 
-    name = "slurm.sacct"
+    name = "sacct"
     family = "scheduler"
 
     def sniff(self, head: bytes, inner_path: str) -> float:  # noqa: ARG002

@@ -45,7 +45,7 @@ def read_stamp(text: str) -> Stamp | None:
 class SlurmDaemon:
     """Logs of Slurm's controller and node daemons."""
 
-    name = "slurm.log"
+    name = "slurm_daemon"
     family = "scheduler"
     marks = (b" unexpectedly rebooted boot_time=", b" Boards=")
     progress = False
