@@ -290,6 +290,7 @@ def _event(chunk: Sequence[Placed], progress: ProgressIndex | None) -> Event:
         cause=meaning.cause,
         meaning=meaning.meaning,
         links=tuple((link.cause, link.where, link.within_s) for link in meaning.links),
+        at_least=fact.first.borrowed,
         keys=tuple(sorted({p.fact.key for p in chunk})[:32]),
         order=fact.first.us if fact.first.kind != "none" else fact.first_offset,
     )

@@ -112,6 +112,7 @@ class Event:
     meaning: str = ""
     links: tuple[tuple[str, str, float], ...] = ()  # (cause signal or glob, where, within_s)
     keys: tuple[str, ...] = ()  # distinct identity strings of the folded signals (`op=ALLREDUCE;seq=78`), at most 32
+    at_least: bool = False  # `t` was borrowed from an earlier line: the event came then or later
     order: int = 0  # position in its source family where no clock helps (offset)
 
     def field(self, name: str, default: str = "") -> str:

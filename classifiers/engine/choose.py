@@ -7,6 +7,7 @@ consequence and no rival.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,12 @@ COMPARABLE = 0.6
 DEVICES_TIE_S = 10.0
 #: No answer is surer than this.
 CEILING = 0.97
+_ANNOUNCED = re.compile(
+    r"(?i)\b(?:(?:planned|scheduled|announced|regular|quarterly|monthly)[ _-]"
+    r"(?:maint\w*|upgrade|downtime|outage|shutdown|reboot)"
+    r"|maint\w*[ _-](?:window|reservation|mode|period|starts?|begins?)"
+    r"|(?:firmware|driver|kernel|os)[ _-](?:upgrade|rollout)[ _-]window|(?:upgrade|downtime)[ _-]window)\b"
+)
 _HARDWARE = frozenset({"gpu", "net", "host", "facility"})
 
 
@@ -70,6 +77,14 @@ def from_back_pointers(subject: Subject) -> list[Candidate]:
     ]
 
 
+def announced(subject: Subject) -> str:
+    """The words by which a maintenance was announced: job comment, reason of the run, drain or log text; "" if none."""
+    run = subject.run
+    texts = [] if run is None else [run.reason, *(x.split("=", 1)[-1] for x in run.extra if "omment" in x)]
+    texts.extend(e.text for e in subject.events if {"maintenance", "cancel"} & e.tags or "reason" in e.signal)
+    return next((m[0] for t in texts if (m := _ANNOUNCED.search(t))), "")
+
+
 def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
     """What the scheduler's own word says of the cause."""
     run = subject.run
@@ -78,8 +93,22 @@ def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
     tags = {t for e in subject.events for t in e.tags}
     told = tuple(e for e in subject.events if {"preempt", "time_limit", "cancel", "oom", "maintenance"} & e.tags)
     state = run.state
-    reason = run.reason.lower()
     out = []
+    words = announced(subject)
+    if words and state not in ("PREEMPTED", "TIMEOUT", "OUT_OF_MEMORY"):
+        spoken = tuple(e for e in subject.events if _ANNOUNCED.search(e.text) and e.family != "kernel")
+        out.append(
+            Candidate(
+                "maintenance.planned",
+                0.86,
+                "announced_maintenance",
+                spoken,
+                f"an announced reason: {words}",
+                "scheduler",
+                "scheduler.cancelled",
+                final=True,
+            )
+        )
     if state == "PREEMPTED" or "preempt" in tags:
         out.append(
             Candidate(
@@ -113,10 +142,9 @@ def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
             )
         )
     if state == "CANCELLED" or ("cancel" in tags and state in ("", "RUNNING")):
-        planned = any(word in reason for word in ("maint", "upgrade", "reservation"))
         out.append(
             Candidate(
-                "maintenance.planned" if planned else "scheduler.cancelled",
+                "scheduler.cancelled",
                 0.8,
                 "cancelled",
                 _with(told, "cancel"),
@@ -156,6 +184,19 @@ def _explains(a: Candidate, b: Candidate) -> bool:
     return False
 
 
+def _carried(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """A cause that the knowledge links to a heavier consequence is at least nearly as likely as that."""
+    out = []
+    for c in candidates:
+        heavier = [
+            o.weight
+            for o in candidates
+            if o is not c and c.root and o.root and linked(c.root, o.root) and before(o.root, c.root) is not True
+        ]
+        out.append(replace(c, weight=max([c.weight, *(round(0.9 * w, 4) for w in heavier)])))
+    return out
+
+
 def _earlier(a: Candidate, b: Candidate) -> bool | None:
     if a.root is None or b.root is None:
         return None
@@ -174,6 +215,7 @@ def rank(candidates: Sequence[Candidate], result: Outcome, *, hang_seen: bool = 
 
     hang_seen: a time-out was printed before the job was cancelled, so the cancelling hand only cleaned up.
     """
+    candidates = _carried(candidates)
     marked: list[Candidate] = []
     for c in candidates:
         by = [o for o in candidates if _explains(o, c) and not _explains(c, o)]

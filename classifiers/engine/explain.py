@@ -26,6 +26,8 @@ def before(a: Event, b: Event) -> bool | None:
     if a.t is None or b.t is None:
         return None
     gap = b.t - a.t
+    if (gap > 0 and a.at_least) or (gap < 0 and b.at_least):
+        return None  # the earlier one may in truth be the later
     if abs(gap) <= max(TIE_S, min(a.unc, 5.0) + min(b.unc, 5.0)):
         return None
     return gap > 0

@@ -239,7 +239,41 @@ def several_devices_lost(subject: Subject) -> Iterable[Candidate]:
             )
 
 
+#: Reasons that Slurm itself or a health check writes: they are the symptom of a fault, no decision of a person.
+_OWN_REASONS = re.compile(
+    r"(?i)not responding|kill task failed|unexpectedly reboot|low (?:real|cpu|socket|tmp|mem)|prolog|epilog|batch job|"
+    r"duplicate job|resume ?timeout|reboot|gres|nhc|health|xid|ecc|fail|error|hung|stuck|dead|broken|bad "
+)
+
+
+def taken_by_a_person(subject: Subject) -> Iterable[Candidate]:
+    """A host is set down or drained by hand, with a reason that names no fault, and its job stops (kind: unannounced
+    repair). Only when nothing on the host spoke of a fault before."""
+    run = subject.run
+    if run is None:
+        return
+    taken = [e for e in _alive(subject) if "update_state" in e.signal or "update_reason" in e.signal]
+    by_hand = [e for e in taken if not _OWN_REASONS.search(e.field("why"))]
+    if not by_hand or len(by_hand) < len(taken):
+        return
+    end = run.end_us / 1e6 + 5 if run.end_us is not None else None
+    before_end = [e for e in by_hand if end is None or e.t is None or e.t <= end]
+    faults = [e for e in _alive(subject) if base_weight(e) >= 0.3 and "maintenance" not in e.tags]
+    if before_end and not faults:
+        words = next((e.field("why") for e in before_end if e.field("why")), "no reason given")
+        yield Candidate(
+            "maintenance.unplanned",
+            0.66,
+            "host_taken",
+            tuple(before_end),
+            f"the host was taken by hand ({words})",
+            "shape",
+            "unknown",
+        )
+
+
 SHAPES: Sequence[Shape] = (
+    taken_by_a_person,
     lost_together,
     reboot_without_reason,
     first_contact_failed,

@@ -18,6 +18,7 @@ from pipeline.formats.syslog_line import frame_line, is_journal_note, split
 _JOURNAL_PATH = re.compile(r"(?i)journal")
 _PADDED = re.compile(r"[A-Z][a-z]{2} 0\d ")
 _FRACTION = re.compile(r"[A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d\.\d{6} ")
+_T_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:")
 _NO_COLON = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{6})?[+-]\d{4} ")
 
 
@@ -36,6 +37,8 @@ def _kind(line: str) -> str | None:
         return None
     if parts.header in ("iso", "unix", "full") and not parts.tag:
         return None
+    if parts.header == "iso" and not _T_DATE.search(line[:80]):
+        return None  # with a blank it is an application's own logging: `2025-03-04 01:25:26,770 Epoch 0: ...`
     if parts.header == "mono":
         # dmesg has the same bracket; only the kernel's tag or a process id tells a journal line.
         return "mono" if parts.tag == "kernel" or (parts.pid.isdigit() and parts.tag[:1].isalpha()) else None

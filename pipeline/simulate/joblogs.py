@@ -50,7 +50,8 @@ def _progress(a: Attempt, cal: Calendar, skew: float, step: int, t: float, pace:
         return f"[rank0]:{cal.logging(t, skew)} - root - INFO - step: {step}  loss: {loss:.4f}  memory: 61.20GiB(77.30%)  tps: {8192 / pace:,.0f}  mfu: 41.3%"
     if a.framework == "nemo":
         return f"{at:%Y-%m-%d %H:%M:%S} Training epoch 0, iteration {step}/1999999 | lr: 8e-05 | global_step: {step} | reduced_train_loss: {loss:.4f} | train_step_timing in s: {pace:.3f}"
-    return f"{cal.logging(t, skew)} Epoch 0: step={step}, loss={loss:.4f}, step_time={pace:.3f} s/it"
+    share = 100 * step // 2_000_000
+    return f"Epoch 0: {share:3d}%|{'#' * (share // 10):10}| {step}/2000000 [{at:%H:%M:%S}<99:59:59, {pace:.3f}s/it, v_num=0, train_loss={loss:.3f}]"
 
 
 def _saved(a: Attempt, cal: Calendar, skew: float, t: float, seconds: float, step: int) -> Iterator[Timed]:

@@ -208,7 +208,7 @@ def _side_faults(plan: Plan, rng: np.random.Generator) -> None:
         for a in plan.attempts:
             if a.onset is not None and rng.random() < s.neighbour_faults:
                 plan.faults.append(
-                    SideFault(a.onset + float(rng.uniform(-40, 40)), s.hosts + int(rng.integers(0, s.spare_hosts)),
+                    SideFault(a.onset + float(rng.uniform(-40, 40)), s.hosts + int(rng.integers(s.spare_hosts // 2, s.spare_hosts)),
                               int(rng.integers(0, s.gpus_per_host)), "gpu.device", False, int(rng.integers(0, 1 << 16)))
                 )  # fmt: skip
     plan.faults.sort(key=lambda f: (f.t, f.host))
@@ -220,12 +220,12 @@ def _side_jobs(plan: Plan, rng: np.random.Generator) -> None:
     wanted = [("completed", s.side_jobs.completed), ("cancelled", s.side_jobs.cancelled),
               ("timed_out", s.side_jobs.timed_out), ("preempted", s.side_jobs.preempted)]  # fmt: skip
     kinds = [kind for kind, n in wanted for _ in range(n)]
-    if not kinds or not s.spare_hosts:
+    if not kinds or s.spare_hosts < 2:
         return
     slot = plan.length / len(kinds)
     for i, k in enumerate(rng.permutation(len(kinds)).tolist()):
-        width = min(s.side_jobs.hosts_each, s.spare_hosts)
-        first = s.hosts + int(rng.integers(0, s.spare_hosts - width + 1))
+        width = min(s.side_jobs.hosts_each, s.spare_hosts // 2)
+        first = s.hosts + int(rng.integers(0, s.spare_hosts // 2 - width + 1))
         start = i * slot + float(rng.uniform(0.02, 0.1)) * slot
         end = start + float(rng.uniform(0.4, 0.8)) * slot
         ready = min(start + 30.0, end)

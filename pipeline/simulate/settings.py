@@ -83,7 +83,11 @@ class SimSettings(BaseModel):
     start: str = Field("2025-03-03T00:00:00", description="first moment, UTC")
     days: float = Field(2.0, gt=0, le=400)
     hosts: int = Field(16, ge=1, le=20_000, description="hosts of the main job")
-    spare_hosts: int = Field(2, ge=0, description="idle hosts beside it, whose faults are not the job's")
+    spare_hosts: int = Field(
+        4,
+        ge=0,
+        description="hosts beside it: the first half for side jobs, the other half idle, whose faults stop nobody",
+    )
     gpus_per_host: int = Field(8, ge=1, le=16)
     interruptions: int = Field(12, ge=0, le=20_000, description="unexpected ones")
     planned: int = Field(1, ge=0)
@@ -152,6 +156,7 @@ class SimSettings(BaseModel):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "small": {
+        "spare_hosts": 6,
         "frameworks": ["megatron", "torchtitan", "nemo", "lightning"],
         "interruptions": 24,
         "planned": 2,

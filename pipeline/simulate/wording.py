@@ -176,7 +176,7 @@ def _thermal(s: Scene) -> Sequence[Line]:
     return [
         s.kern(
             -90,
-            f"nvidia-gpu {s.bdf}.0: HW thermal slowdown asserted, GPU {s.gpu} at {int(s.rng.integers(92, 99))} C",
+            f"nv-hostengine: Detected clocks event due to thermal violation in GPU {s.gpu}. Verify that the cooling on this machine is functional",
             "warning",
         ),
         s.xid(0, 79, "GPU has fallen off the bus."),
@@ -277,7 +277,7 @@ def _software(s: Scene) -> Sequence[Line]:
 
 def _maintenance(s: Scene) -> Sequence[Line]:
     host = s.name(s.host)
-    why = s.pick("firmware ticket", "optic cleaning", "board swap", "vendor visit")
+    why = s.pick("operator request", "optic cleaning", "board swap", "vendor visit")
     return [
         Line(-1.0, "ctld", s.host, f"update_node: node {host} reason set to: {why} {int(s.rng.integers(1000, 9999))}"),
         Line(-0.9, "ctld", s.host, f"update_node: node {host} state set to DOWN"),
