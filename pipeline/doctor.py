@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distributions, packages_distributions, requires, version
 from pathlib import Path
@@ -181,6 +182,7 @@ def _stream() -> Iterator[Check]:
         yield Check("stream: confluent-kafka", "note", "not installed", hint)
 
 
+@cache
 def _tool_version(tool: str) -> str | None:
     """First line that the tool prints about its version; None where it gives none within 5 s."""
     flags = {"go": ("version",), "java": ("-version",), "mvn": ("--batch-mode", "--version")}.get(tool)

@@ -131,3 +131,42 @@ def test_the_format_of_contributing_works_in_one_module_and_two_files(monkeypatc
     assert score > max(other.sniff(data, "rack7.log") for other in registry().values())
     (expected,) = _blocks(ROOT / "CONTRIBUTING.md", "json")
     assert [as_json(fmt, line, n, frame) for n, line, frame in frames(fmt, data)] == json.loads(expected)
+
+
+def test_every_setting_is_documented_with_its_default():
+    from schemas.settings import Settings
+
+    rows = [line for line in (ROOT / "docs" / "settings.md").read_text().splitlines() if line.startswith("| `")]
+    assert rows == [f"| `{n}` | `{f.default}` | {f.description} |" for n, f in Settings.model_fields.items()]
+
+
+def test_every_format_that_is_documented_exists():
+    rows = [line for line in (ROOT / "docs" / "formats.md").read_text().splitlines() if line.startswith("| ")]
+    named = {name for row in rows[1:] for name in re.findall(r"`([^`]+)`", row.split("|")[2])}
+    assert len(named) > 20
+    assert named <= set(registry())
+
+
+def test_documented_fields_are_those_of_the_document():
+    from schemas.diagnosis import EvidenceDoc, IncidentDoc
+
+    text = (ROOT / "docs" / "json.md").read_text()
+    incident, evidence = text.split("## An incident")[1].split("## Evidence")
+    rows = [line.split("|")[1] for line in incident.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(IncidentDoc.model_fields)
+    assert set(EvidenceDoc.model_fields) <= set(re.findall(r"`(\w+)`", evidence))
+
+
+def test_documented_columns_exist():
+    from sql.models import metadata
+    from sql.views import views
+
+    text = (ROOT / "docs" / "columns.md").read_text()
+    views_text = " ".join(views().values())
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            _, columns, tables, *_ = line.split("|")
+            for column in re.findall(r"`(\w+)`", columns):
+                for table in [t.strip() for t in tables.split(",") if t.strip() not in ("all", "incidents")]:
+                    assert column in metadata.tables[table].c, f"{table}.{column}"
+                assert re.search(rf"\b{column}\b", views_text) or "incidents" not in tables, column
