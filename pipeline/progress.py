@@ -71,7 +71,7 @@ def _order(rank: int, points: list[_Point], name: str) -> tuple[float, int, int,
     """Key of the best series: lines with a loss first, then the form's rank, then how many steps it saw."""
     strong = sum(p.strong for p in points) * 2 >= len(points)
     distinct = len({p.step for p in points})
-    return (rank if strong else rank + 2.5, -distinct, -max(p.step for p in points), name)
+    return (rank if strong else rank + 1.5, -distinct, -max(p.step for p in points), name)
 
 
 def _counts(points: list[_Point]) -> bool:

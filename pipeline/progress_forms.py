@@ -19,8 +19,8 @@ LINE = 4096
 
 _NOT_TRAINING = re.compile(
     r"(?i)\b(?:eval\w*|valid\w*|test(?:ing)?|infer\w*|predict\w*|generat\w*|download\w*|upload\w*|fetch\w*|load\w*|sav(?:e|ing|ed)"
-    r"|token\w*|map|filter\w*|sanity|prepar\w*|process\w*|extract\w*|shuffl\w*|resolv\w*|import\w*|convert\w*|creating"
-    r"|building|comput\w*|capturing|compil\w*|warm-?up|resum\w*|restor\w*|checkpoint\w*|skip\w*|rendezvous)\b"
+    r"|tokeniz\w*|map|filter\w*|sanity|prepar\w*|processing|extract\w*|shuffl\w*|resolv\w*|import\w*|convert\w*|creating"
+    r"|building|computing|capturing|compil\w*|warm-?up|resum\w*|restor\w*|checkpoint\w*|skipping|rendezvous)\b"
 )
 #: Numbers of steps that are settings or totals, not steps done.
 _NOT_STEPS = re.compile(
@@ -77,7 +77,7 @@ FORMS: tuple[Form, ...] = (
     Form("nemo", "step", 0, ("global_step",), _p(r"\bglobal_step['\"]?[:=] {0,2}(?P<step>\d{1,10})\b.{0,200}?(?:loss|timing)")),
     Form("dll", "step", 0, ("DLL ",), _p(r"^.{0,80}DLL .{0,40}- Iteration (?P<step>\d{1,10}) \|"), training_only=False),
     Form("hugectr", "step", 0, ("[HCTR]",), _p(r"\]: Iter: (?P<step>\d{1,10}) Time\("), training_only=False),
-    Form("fairseq", "step", 0, ("num_updates",), _p(r"['\"]?num_updates['\"]?[:=]? ['\"]?(?P<step>\d{1,10})\b")),
+    Form("fairseq", "step", 0, ("num_updates",), _p(r"['\"]?num_updates['\"]?[:=]? ['\"]?(?P<step>\d{1,10})\b"), training_only=False),
     Form("darknet", "step", 0, ("avg",), _p(r"^\s{0,4}(?P<step>\d{1,9}): \d[\d.]*, \d[\d.]* avg"), training_only=False),
     Form("composer", "step", 0, ("[batch=",), _p(r"\[batch=(?P<step>\d{1,9})/(?P<total>\d{1,9})\]")),
     Form("mm.iter", "step", 0, ("Iter",), _p(r"\bIter(?:\(train\))? \[ {0,8}(?P<step>\d{1,9})/ {0,8}(?P<total>\d{1,9})\]")),

@@ -19,7 +19,7 @@ import re
 from pipeline.formats import mlperf
 from pipeline.formats.base import Frame, LookBack
 from pipeline.rank_prefix import clean, strip
-from pipeline.stamps import find_stamp
+from pipeline.stamps import find_stamp, printed_offset
 from schemas.facts import NO_STAMP, Stamp
 from schemas.identity import short_host
 
@@ -62,7 +62,7 @@ _NODES = re.compile(
 )
 _NPROC = re.compile(r"\bnproc_per_node\s{0,8}[=:]\s{0,3}(\d{1,4})\b")
 _MASTER = re.compile(r"\b(?:master_addr|MASTER_ADDR)['\"]?\s{0,3}[=:]\s{0,3}['\"]?([A-Za-z0-9][\w.-]{0,200})")
-_RDZV = re.compile(r"\brun_id\s{1,8}: (\S{1,120})")
+_RDZV = re.compile(r"\brun_id\s{1,20}: (\S{1,120})")
 _DEVICES = re.compile(r"\bon (\d{1,7}) (?:devices|GPUs|gpus)\b|\b(\d{1,7}) devices \(GPUs")
 _NCCL_VERSION = re.compile(r"NCCL version (\d[\w.+-]{1,40})")
 _DRIVER = re.compile(
@@ -160,6 +160,8 @@ class JobLog:
             stamp = inner[0]  # the message behind a progress bar has a stamp of its own
         if stamp.kind == "none":
             stamp = borrowed(back)
+        if stamp.kind == "utc" and not stamp.borrowed and (offset := printed_offset(line)):
+            extra["utc_offset"] = offset
         return Frame(text, stamp, out.host, out.rank, None, extra)
 
     def mark(self, line: str, frame: Frame) -> dict[str, str]:  # noqa: ARG002 - tags may be part of what is read
