@@ -88,5 +88,7 @@ class Context:
         """All that a frame says."""
         self.stamp(frame.stamp)
         self.clock(cell, offset, frame.clock)
+        if "utc_offset" in frame.extra:
+            self.facts.add(f"utc_offset={frame.extra['utc_offset']}")
         if frame.host:
             self.name(cell, short_host(frame.host))

@@ -89,6 +89,7 @@ _INLINE = re.compile(
 _INLINE_NAMES = re.compile(
     rf"\b(?:{_DOW}),?\s+(?:{_MON}|\d{{4}}-)|\b(?:{_MON})[ -]+\d{{1,2}}[ -]|\b\d{{1,2}}[ /-](?:{_MON})[ /-]\d{{4}}"
 )
+_PRINTED = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\s?([+-]\d\d):?(\d\d)(?!\d|[:.]\d)")
 #: How far right of a line's start a stamp is looked for.
 NEAR = 120
 _NEAR_NAMES = 40
@@ -406,6 +407,17 @@ def find_stamp(text: str) -> Found | None:
         field = _at(text, m3.end())
         return None if field is None else (field[0], 0)
     return None
+
+
+def printed_offset(text: str) -> str:
+    """The offset that the stamp near a line's start is printed with, as `+08:00`; "" for none, zero or a zone's name.
+
+    Who prints an offset tells in which zone the other clocks around it are likely to be (`pipeline.place`).
+    """
+    m = _PRINTED.search(text, 0, NEAR)
+    if m is None or (m[1][1:] == "00" and m[2] == "00"):
+        return ""
+    return f"{m[1]}:{m[2]}" if int(m[1][1:]) <= 14 and int(m[2]) < 60 else ""
 
 
 def parse_field(value: str) -> Stamp:

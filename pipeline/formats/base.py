@@ -47,7 +47,8 @@ class Frame:
 
     text: the message, ANSI and prefixes removed, secrets not yet masked. inner_offset: where `text` begins in the
     line is not kept; evidence points at the line. clock: set where the line carries two clocks (mono and wall).
-    extra: further `name=value` worth keeping with a hit (`tag=kernel`, `pid=12`, `level=err`).
+    extra: further `name=value` worth keeping with a hit (`tag=kernel`, `pid=12`, `level=err`); `utc_offset=+08:00`
+    (an offset that is not zero, printed with the stamp) becomes a fact of the source.
     """
 
     text: str

@@ -132,6 +132,8 @@ def frame_line(line: str, back: LookBack) -> Frame:
         extra["level"] = level
     if front["fac"] and front["fac"] != "kern":
         extra["facility"] = front["fac"]
+    if form.name == "iso" and (offset := stamps.printed_offset(line)):
+        extra["utc_offset"] = offset
     stamp = form.stamp
     if form.name == "step":
         stamp = _relative(back.lines(), stamps.delta_us(line, front.end()) or 0)

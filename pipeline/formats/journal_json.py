@@ -171,9 +171,7 @@ def _binary(line: str, earlier: list[str]) -> tuple[str | None, list[str]]:
     parts = [line]
     for n, before in enumerate(earlier):
         if before == "MESSAGE":
-            first = parts[-1]
-            cut = first[:8].rfind("\0")
-            parts[-1] = first[cut + 1 :] if cut >= 0 else first
+            parts[-1] = _without_length(parts[-1])
             return " ".join(reversed(parts)), earlier[n + 1 :]
         if n > 40 or not before or _EXPORT_FIELD.match(before):
             break
@@ -181,15 +179,31 @@ def _binary(line: str, earlier: list[str]) -> tuple[str | None, list[str]]:
     return None, earlier
 
 
+def _without_length(first: str) -> str:
+    """The first line of a binary value without its length: eight bytes, of which a reader may have dropped the NULs."""
+    cut = first[:8].rfind("\0")
+    if cut >= 0:
+        return first[cut + 1 :]
+    return first[1:] if len(first.encode("utf-8", "replace")) <= 256 else first[2:]
+
+
 def _export_records(earlier: list[str]) -> Iterator[dict[str, object]]:
-    """Records before a line, nearest first; the first is the line's own, as far as it was printed before it."""
+    """Records before a line, nearest first; the first is the line's own, as far as it was printed before it.
+
+    A look back may leave blank lines out, so a record also ends where it begins: journalctl writes `__CURSOR` first,
+    and `__REALTIME_TIMESTAMP` once.
+    """
     fields: dict[str, object] = {}
     for line in earlier:
-        if not line.strip():
+        m = _EXPORT_FIELD.match(line)
+        if fields and (not line.strip() or (m is not None and m[1] == "__REALTIME_TIMESTAMP" and m[1] in fields)):
             yield fields
             fields = {}
-        elif m := _EXPORT_FIELD.match(line):
+        if m is not None:
             fields[m[1]] = m[2]
+            if m[1] == "__CURSOR":
+                yield fields
+                fields = {}
     yield fields
 
 

@@ -141,6 +141,8 @@ def frame_line(line: str, back: LookBack) -> Frame:
     parts = split(line)
     if parts is not None:
         frame = _to_frame(parts)
+        if parts.header in ("iso", "5424") and parts.stamp.kind == "utc" and (offset := stamps.printed_offset(line)):
+            frame.extra["utc_offset"] = offset
         return join_split(frame, _earlier(back)) if split_chain(frame.text) else frame
     if _JOURNAL_NOTE.match(line) or prompt_host(line) is not None:
         return Frame("")

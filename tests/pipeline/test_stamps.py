@@ -148,6 +148,23 @@ def test_fields(value: str, expected: Stamp):
     assert parse_field(value) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "offset"),
+    [
+        ("2024/11/26 09:36:21.884712 +0800 INFO x", "+08:00"),
+        ("2026-03-03T04:31:07-07:00 host k: x", "-07:00"),
+        ("kern  :info  : 2026-01-07T10:00:00,123456-06:00 x", "-06:00"),
+        ("2026-03-03T04:31:07Z x", ""),
+        ("2026-03-03T04:31:07+00:00 x", ""),
+        ("2026-03-03 04:31:07 - 12:30 x", ""),
+        ("2026-03-03 04:31:07 -12345 x", ""),
+        ("[12345.678901] x", ""),
+    ],
+)
+def test_printed_offset(line: str, offset: str):
+    assert stamps.printed_offset(line) == offset
+
+
 MOMENTS = st.datetimes(datetime(1991, 1, 1), datetime(2098, 1, 1))  # noqa: DTZ001
 MINUTES = st.integers(-14 * 4, 14 * 4).map(lambda quarters: quarters * 15)
 
