@@ -72,7 +72,8 @@ class Signal:
     """A signal while it grows."""
 
     __slots__ = (
-        "bucket", "cells", "first", "first_line", "first_offset", "host", "last", "last_offset", "lead", "match", "ranks",
+        "bucket", "cells", "first", "first_line", "first_offset", "host", "last", "last_offset", "lead", "match",
+        "ranks",
     )  # fmt: skip
 
     def __init__(self, match: Match, host: str, when: str, stamp: Stamp, offset: int, line: int | None) -> None:

@@ -33,8 +33,10 @@ NUMBERED = 64 << 20
 HEADS = (4096, 65536)
 #: Lines longer than this are matched in overlapping pieces: a pattern may cost the square of its text. Characters.
 PIECE = 8192
-#: Every how many cells are read for progress, by absolute cell number.
-EVERY = 16
+#: (up to this cell, every how many cells are read for progress), by absolute cell number: sparser further in.
+SAMPLING = ((256, 16), (4096, 64), (1 << 62, 256))
+#: Lines that are read of a cell which is only sampled.
+_SAMPLE = 120
 #: A cell with more hit lines than this is a storm and not read for progress on their account.
 STORM = 32
 #: Lines of the head and of the tail that are framed for spans and names.
@@ -67,7 +69,7 @@ class LineScan:
     ) -> None:
         self._w, self._source_id, self._fmt = window, source_id, fmt
         self._ruleset, self._engine = ruleset, engine
-        self._family = fmt.family
+        self._family, self._marks = fmt.family, fmt.marks
         self._numbers = _Numbers(window, newlines_before)
         self._borrower = Borrower(fmt)
         self._variants: dict[tuple[bytes, tuple[str, ...]], Variant] = {}
@@ -149,15 +151,24 @@ class LineScan:
                 if self._cells is not None:
                     self._cells.hit(cell, fatal=known.fatal)
                 return
+        asked = MARK in ids and any(mark in raw for mark in self._marks)
+        if ids == (MARK,):
+            if asked:
+                line = decode(raw)
+                # a marked line may need the one before it: a serial number stands below the address of its GPU
+                back = Back(self._w.data, start, self._w.base)
+                frame = self._fmt.frame(line, NoBack() if self._fmt.progress else back)
+                self.context.frame(cell, offset, frame)
+                self._mark(line, frame)
+            return
         back = Back(self._w.data, start, self._w.base)
         line = decode(raw)
-        frame = self._fmt.frame(line, back)
-        stamp = self._stamp(frame, offset, back)
+        # a job log's stamps are borrowed here, where what was found once is found again without a second look
+        frame = self._fmt.frame(line, NoBack() if self._fmt.progress else back)
+        stamp = self._stamp(frame, offset, back, raw)
         host = short_host(frame.host) if frame.host else ""
         self.context.frame(cell, offset, frame)
-        marked = MARK in ids and self._mark(line, raw, frame)
-        if ids == (MARK,):
-            return
+        marked = asked and self._mark(line, frame)
         matches, fatal = self._match(frame.text, ids)
         if not matches or not frame.ok:
             self.unparsed_lines += 1
@@ -175,19 +186,17 @@ class LineScan:
                     self._variants.clear()
                 self._variants[(shaped.rest, ids)] = made
 
-    def _stamp(self, frame: Frame, offset: int, back: Back) -> Stamp:
+    def _stamp(self, frame: Frame, offset: int, back: Back, raw: bytes) -> Stamp:
         stamp = frame.stamp
         if stamp.kind != "none":
-            if not stamp.borrowed:
-                self._borrower.saw(offset, stamp)
+            if not back.used:
+                self._borrower.saw(offset, stamp, raw)
             return stamp
         # a format that looked back itself has its own rule for what a line may borrow
-        return stamp if back.used else self._borrower.borrow(offset, back)
+        return stamp if back.used else self._borrower.borrow(offset, back, raw)
 
-    def _mark(self, line: str, raw: bytes, frame: Frame) -> bool:
-        """Takes in what the format reads from a line that it asked for (marks of other formats hit as well)."""
-        if not any(mark in raw for mark in self._fmt.marks):
-            return False
+    def _mark(self, line: str, frame: Frame) -> bool:
+        """Takes in what the format reads from a line that it asked for; False if that is nothing."""
         found = self._fmt.mark(line, frame)
         self.context.mark({name: secrets(value) for name, value in found.items()})
         return bool(found)
@@ -262,8 +271,14 @@ class _Numbers(Lines):
         self._w, self._known = window, before is not None
         self._count = before or 0
         self._at = self._from = 0
+        self._begun = False
 
     def region(self, lo: int) -> None:
+        if not self._begun:
+            # the rest of a line that began in an earlier range was skipped, with the newline that ends it
+            self._begun = True
+            if self._w.base + lo > self._w.start and self._w.data[lo - 1] == 10:
+                self._count += 1
         self._at = self._w.base + lo
         self._from = self._count
 
@@ -290,7 +305,7 @@ class _Numbers(Lines):
 class _Cells:
     """Which cells are read for training progress, and the reading.
 
-    Every `EVERY`th by absolute number, the source's last two, and around hits that may be fatal (their cell and the
+    Some by absolute number (`SAMPLING`), the source's last two, and around hits that may be fatal (their cell and the
     next one), unless the cell is full of hits.
     """
 
@@ -318,8 +333,10 @@ class _Cells:
             count, fatal = self._hits.pop(cell, (0, 0))
             serious = bool(fatal) and count <= STORM
             ending = cell >= self._last - 1 if self._last is not None else last and cell >= final - 1
-            if cell % EVERY == 0 or ending or serious or cell == self._after:
+            if ending or serious or cell == self._after:
                 self._read(cell, w.data, w.base, w.have)
+            elif cell % next(every for upto, every in SAMPLING if cell < upto) == 0:
+                self._read(cell, w.data, w.base, w.have, most=_SAMPLE)
             if serious:
                 self._after = cell + 1
         if last and self._last is None and stop - 2 >= 0 and stop - 2 < self._next:
@@ -333,7 +350,7 @@ class _Cells:
             have = self._w.read_at(end - 1, memoryview(data))
             self._read(self._after, data, end - 1, have)
 
-    def _read(self, cell: int, data: bytearray, base: int, have: int) -> None:
+    def _read(self, cell: int, data: bytearray, base: int, have: int, most: int = CELL) -> None:
         from pipeline.progress import read_cell
 
         begin, stop = cell * CELL - base, min((cell + 1) * CELL - base, have)
@@ -344,7 +361,7 @@ class _Cells:
             if begin == 0:
                 return
         lines: list[tuple[int, str]] = []
-        while begin < stop:
+        while begin < stop and len(lines) < most:
             end = first_end(data, begin, have)
             end = have if end < 0 else end
             if end > begin:

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pipeline.formats.base import LOOK_BACK, LineFormat
 from schemas.facts import NO_STAMP, Stamp
 
-#: What every stamp has: a clock, a long number, an uptime. Lines without are not framed when a stamp is looked for.
-_MAYBE = re.compile(rb"\d:\d\d|\d{6}|\d,\d|\[ *\d+\.\d")
+#: What every stamp has: a clock, an epoch, an uptime. Lines without are not framed when a stamp is looked for.
+_MAYBE = re.compile(rb"\d\d:\d\d|\d{9}|\[ *\d+\.\d|^\d+,\d+,\d")
+#: How many lines that may have a stamp are framed before one gives up.
+_TRIES = 64
 #: Longest line that is framed while looking for a stamp, bytes.
 _LONG = 4096
 
@@ -33,7 +35,8 @@ class NoBack:
 
 
 class Back:
-    """See `pipeline.formats.base.LookBack`. used: whether the format looked (then its frame depends on more than the line).
+    """See `pipeline.formats.base.LookBack`. used: whether the format looked, so that its frame depends on more
+    than the line.
 
     data[:stop] holds the bytes before the line, data[0] stands at the absolute offset `base`.
     """
@@ -71,31 +74,51 @@ class Back:
 
 
 class Borrower:
-    """The nearest earlier stamp for lines that carry none. Lines must be asked for in rising order of offset."""
+    """The nearest earlier stamp for lines that carry none. Lines must be asked for in rising order of offset.
+
+    What earlier questions found is used again; the answer is the same as that of a fresh look back.
+    """
 
     def __init__(self, fmt: LineFormat) -> None:
         self._fmt = fmt
-        self._upto = -1  # offset of the last line that was seen
+        self._upto = -1  # the line that was asked for last
+        self._tried = 0  # candidates between that line and the stamp that it borrowed, it among them
+        self._candidate = False
         self._found_at = -1
         self._found = NO_STAMP
 
-    def saw(self, offset: int, stamp: Stamp) -> None:
-        """A stamped line at `offset`: lines behind it need not look further."""
-        self._upto = self._found_at = offset
-        self._found = stamp
+    def saw(self, offset: int, stamp: Stamp, line: bytes) -> None:
+        """A line at `offset` whose own stamp this is: lines behind it need not look further."""
+        if self._lends(stamp) and _MAYBE.search(line[:_LONG]) is not None:
+            self._upto = self._found_at = offset
+            self._found, self._tried, self._candidate = stamp, 0, True
 
-    def borrow(self, offset: int, back: Back) -> Stamp:
+    def _lends(self, stamp: Stamp) -> bool:
+        """Whether others may borrow it. In job output a bracketed number of seconds is some timer, no clock."""
+        return not stamp.borrowed and stamp.kind != "none" and not (stamp.kind == "mono" and self._fmt.progress)
+
+    def borrow(self, offset: int, back: Back, line: bytes) -> Stamp:
         """The stamp of the nearest line before `offset` that has one, marked as borrowed; NO_STAMP if there is none."""
+        tried = 0
         for at, raw in back.raw():
             if at <= self._upto:
+                tried += self._tried + self._candidate
                 break
             if _MAYBE.search(raw) is None:
                 continue
-            stamp = self._fmt.frame(decode(raw), NoBack()).stamp
-            if stamp.kind != "none" and not stamp.borrowed:
+            tried += 1
+            stamp = self._fmt.frame(decode(raw), NoBack()).stamp if tried <= _TRIES else NO_STAMP
+            if tried > _TRIES:
+                break
+            if self._lends(stamp):
                 self._found_at, self._found = at, stamp
                 break
-        self._upto = offset
-        if self._found_at < 0 or self._found_at < offset - LOOK_BACK:
+        else:
+            self._found_at = -1
+        self._upto, self._tried = offset, tried
+        self._candidate = _MAYBE.search(line[:_LONG]) is not None
+        if tried > _TRIES or self._found_at < max(0, offset - LOOK_BACK):
+            self._found_at = -1
+            self._tried = _TRIES + 1
             return NO_STAMP
         return self._found._replace(borrowed=True)

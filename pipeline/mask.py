@@ -11,13 +11,13 @@ import math
 import re
 from collections import Counter
 
-SECRET = "<secret>"  # noqa: S105 - the placeholder, not a secret
+SECRET = "<secret>"
 
 #: One of these is in every text that a pattern below can match (letter case ignored).
 _TRIGGER = re.compile(
     r"(?i)hf_[a-z0-9]{8}|gh[pousr]_|github_pat|glpat-|xox[abeprs]-|sk-[a-z0-9]|a[ks]ia[a-z0-9]{4}|aiza|eyj[a-z0-9]"
-    r"|bearer|basic |auth|token|secret|passw|pwd|pass[=: ]|api[_-]?key|access[_-]?key|private[_ -]?key|credential|key[=:]"
-    r"|key[\"']|_key|nvapi-|npm_|pypi-|dop_v1|://[^\s/]{1,80}@|sig=|x-amz-|cookie"
+    r"|bearer|basic |auth|token|secret|passw|pwd|pass[=: ]|api[_-]?key|access[_-]?key|private[_ -]?key"
+    r"|credential|key[=:]|key[\"']|_key|nvapi-|npm_|pypi-|dop_v1|://[^\s/]{1,80}@|sig=|x-amz-|cookie"
 )
 
 _TOKENS = re.compile(
@@ -52,11 +52,12 @@ _KEYED = re.compile(
 )
 
 #: Words that follow "token", "secret" or "password" in prose and are no value.
-_PROSE = frozenset(
+_PROSE_TEXT = (
     "the a an is was not for from has have with and or of in to at by are were be been must should could can cannot "
     "expired invalid missing required error failed file path name type count length size limit found none null true "
-    "false authentication authenticator provider manager server error: mismatch rejected refused denied".split()
+    "false authentication authenticator provider manager server error: mismatch rejected refused denied"
 )
+_PROSE = frozenset(_PROSE_TEXT.split())
 _ENTROPY_BITS = 3.2
 
 

@@ -59,7 +59,7 @@ def scan_range(rng: Range, ruleset: RulesetImpl, engine: BlockEngine, settings: 
             stream.length = min(stream.length, source.size)  # a file that grows meanwhile is read as it was found
         if fmt is None:
             return _unknown(rng, stream)
-        if hasattr(fmt, "parse"):
+        if not isinstance(fmt, LineFormat):
             return parse_records(source, fmt, stream, ruleset, _described(source), RECORD_LIMIT)
         return _lines(rng, fmt, stream, ruleset, engine)
     finally:

@@ -9,7 +9,8 @@ from pipeline.formats.base import Frame, LookBack
 from pipeline.stamps import find_stamp
 from schemas.facts import NO_STAMP
 
-_TEXT = frozenset(range(32, 256)) | {8, 9, 10, 12, 13, 27}
+_TEXT = bytes({*range(32, 256), 8, 9, 10, 12, 13, 27})
+_HIGH = bytes(range(128, 256))
 
 
 class PlainText:
@@ -25,12 +26,12 @@ class PlainText:
         sample = head[:16384]
         if not sample.strip():
             return 0.0
-        printable = sum(byte in _TEXT for byte in sample) / len(sample)
+        printable = 1 - len(sample.translate(None, _TEXT)) / len(sample)
         try:
             sample.decode("utf-8")
         except UnicodeDecodeError as err:
             torn = err.start >= len(sample) - 4
-            high = sum(byte >= 0x80 for byte in sample) / len(sample)
+            high = 1 - len(sample.translate(None, _HIGH)) / len(sample)
             if not torn and high > 0.3:
                 return 0.0
         return 0.31 if printable >= 0.97 else 0.0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, cast
 
+from pipeline.errors import PipelineError
 from pipeline.sources.model import Codec, Slice, Step
 from pipeline.sources.streams import FileStream, Stream, read_exactly
 
@@ -40,7 +41,7 @@ class Member:
     body: IO[bytes] | None = None
 
 
-class ArchiveDamage(Exception):
+class ArchiveError(PipelineError):
     """An archive's own structure is broken from here on; what was listed before stands."""
 
 
@@ -118,7 +119,7 @@ class FileBody:
 
 
 def tar_members(stream: Stream) -> Iterator[Member]:
-    """Regular files of a tar, in its order. Raises ArchiveDamage where the tar ends early or its headers break."""
+    """Regular files of a tar, in its order. Raises ArchiveError where the tar ends early or its headers break."""
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", _Raw(stream)), mode="r|", bufsize=1 << 18) as tar:
             for info in tar:
@@ -135,13 +136,13 @@ def tar_members(stream: Stream) -> Iterator[Member]:
                 )
                 tar.members.clear()  # else a tar of a million files is held as a million headers
     except (tarfile.TarError, OSError, EOFError, ValueError) as err:
-        raise ArchiveDamage(f"tar broken after {stream.pos} bytes: {stream.damage or err}") from err
+        raise ArchiveError(f"tar broken after {stream.pos} bytes: {stream.damage or err}") from err
     if stream.damage:
-        raise ArchiveDamage(f"tar broken after {stream.pos} bytes: {stream.damage}")
+        raise ArchiveError(f"tar broken after {stream.pos} bytes: {stream.damage}")
 
 
 def zip_members(stream: Stream) -> Iterator[Member]:
-    """Files of a zip, in order of name. Raises ArchiveDamage where neither its directory nor its headers can be read."""
+    """Files of a zip, in order of name. Raises ArchiveError where its directory cannot be read."""
     spool: IO[bytes] | None = None
     if isinstance(stream, FileStream):
         file: IO[bytes] = cast("IO[bytes]", io.BufferedReader(_Raw(stream)))
@@ -154,7 +155,7 @@ def zip_members(stream: Stream) -> Iterator[Member]:
             listed = _directory(file)
         except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError) as err:
             yield from _walk_headers(file)
-            raise ArchiveDamage(f"zip without a readable directory: {err}") from err
+            raise ArchiveError(f"zip without a readable directory: {err}") from err
         yield from listed
     finally:
         if spool is not None:

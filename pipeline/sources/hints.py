@@ -27,11 +27,12 @@ _HOST_DIR = re.compile(rf"(?:^|/)(?:hosts?|nodes?|machines?)/({_HOST})/")
 _PARENT = re.compile(rf"(?:^|/)({_HOST})/{_KIND}(?:[._-][\w.-]*)?$", re.I)
 _KIND_FIRST = re.compile(rf"(?:^|/){_KIND}[-_.]({_HOST}?)(?:\.(?:log|txt|out|json|gz))+$", re.I)
 _HOST_FIRST = re.compile(rf"(?:^|/)({_HOST}?)[-_.]{_KIND}(?:\.(?:log|txt|out|json|gz))*$", re.I)
-_NO_HOST = frozenset(
+_NO_HOST_TEXT = (
     "log logs var host hosts node nodes data files archive archives input output out job jobs current old tmp run runs "
     "cluster system kernel raw case cases incident dump dumps collected evidence err error errors short iso full all "
-    "previous boot new prod test combined merged part".split()
+    "previous boot new prod test combined merged part"
 )
+_NO_HOST = frozenset(_NO_HOST_TEXT.split())
 
 
 def job_ids(path: str) -> tuple[str, ...]:

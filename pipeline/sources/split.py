@@ -50,10 +50,6 @@ def _prefix(source: Source, settings: Settings, length: int = REACH) -> bytes:
         stream.close()
 
 
-def _rungs(data: bytes) -> tuple[tuple[int, str], ...]:
-    return tuple((n, digest(data[:n])) for n in LADDER if len(data) >= n) + ((len(data), digest(data)),)
-
-
 def _split(group: list[Source], settings: Settings) -> list[Source]:
     # one prefix in memory at a time: leaders are kept as digests and read again for the few comparisons that need it
     sized = sorted(group, key=lambda s: (-len(_prefix(s, settings)), s.inner_path, s.root, s.path))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.formats.base import HEAD, sniff
-from pipeline.sources.archives import ArchiveDamage, FileBody, Member, is_tar, is_zip, tar_members, zip_members
+from pipeline.sources.archives import ArchiveError, FileBody, Member, is_tar, is_zip, tar_members, zip_members
 from pipeline.sources.codecs import magic, unread_magic
 from pipeline.sources.model import Codec, Slice, Source, SourceError, Step
 from pipeline.sources.split import split_ids
@@ -82,7 +82,7 @@ def _walk(paths: Sequence[str | Path], settings: Settings) -> Iterator[Found]:
         if top.is_dir():
             yield from _folder(top, top, settings, (), roots)
         else:
-            yield from _entry(top, top.parent, settings, ())
+            yield from _entry(top, top.parent, settings)
 
 
 def _inside(path: Path, outer: Path) -> bool:
@@ -112,7 +112,7 @@ def _folder(
     except OSError as err:
         yield Quarantine(shown, "", 0, 0, f"cannot list folder: {err.strerror}")
         return
-    me = (status.st_dev, status.st_ino)
+    me, here = (status.st_dev, status.st_ino), Path(os.path.realpath(folder))
     if me in above:
         yield Quarantine(shown, "", 0, 0, "folder loop: it contains itself through a link")
         return
@@ -120,19 +120,18 @@ def _folder(
         path = folder / name
         if path.is_symlink():
             target = Path(os.path.realpath(path))
-            if target.exists() and any(target == r or _inside(target, r) for r in roots) and (*above, me):
-                if target.is_dir() and any(
-                    target == r or _inside(Path(os.path.realpath(folder)), target) for r in roots
-                ):
-                    yield Quarantine(_relative(path, root), "", 0, 0, "folder loop: it contains itself through a link")
+            if target == here or target in here.parents:
+                yield Quarantine(_relative(path, root), "", 0, 0, "folder loop: a link to a folder that holds it")
+                continue
+            if target.exists() and any(target == r or _inside(target, r) for r in roots):
                 continue  # met on its own
         if path.is_dir():
             yield from _folder(path, root, settings, (*above, me), roots)
         else:
-            yield from _entry(path, root, settings, (*above, me))
+            yield from _entry(path, root, settings)
 
 
-def _entry(path: Path, root: Path, settings: Settings, _above: tuple[tuple[int, int], ...]) -> Iterator[Found]:
+def _entry(path: Path, root: Path, settings: Settings) -> Iterator[Found]:
     shown = _relative(path, root)
     try:
         status = path.stat()
@@ -241,7 +240,7 @@ def _archive(members: Iterator[Member], at: _At, settings: Settings) -> Iterator
                 at.depth + 1,
             )
             yield from _member(member, inner, settings)
-    except ArchiveDamage as err:
+    except ArchiveError as err:
         yield Quarantine(at.shown, "", 0, 0, str(err))
 
 
