@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -18,6 +19,7 @@ from schemas.facts import Stamp
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
+Interval = tuple[int, int]  # microseconds, both ends included
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local microseconds are counted without a zone
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _FRAME_DAY = date(2000, 1, 1).toordinal()
@@ -99,6 +101,17 @@ def _offsets(name: str, quarter: int) -> tuple[int, int]:
     both = (local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
     first, second = (0 if o is None else o // timedelta(microseconds=1) for o in both)
     return first, second
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same stretches of time, sorted and without overlaps."""
+    out: list[Interval] = []
+    for low, high in sorted(intervals):
+        if out and low <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], high))
+        else:
+            out.append((low, high))
+    return out
 
 
 def in_year(frame_us: int, year: int) -> int | None:

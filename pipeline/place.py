@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pipeline.clock import Clock, Zone
+from pipeline.clock import Clock, Interval, Zone, merged
 from pipeline.placing_boots import Estimate, anchor
 from pipeline.placing_hosts import hosts_of
-from pipeline.placing_years import Interval, only_day, year_window
-from pipeline.placing_zones import zone_of
+from pipeline.placing_years import only_day, year_window
+from pipeline.placing_zones import zones_of
 from schemas.facts import RunFragment, SourceFact, Stamp
 from schemas.identity import short_host
 from schemas.settings import Settings
@@ -64,10 +64,11 @@ def place(sources: Iterable[SourceFact], fragments: Iterable[RunFragment], setti
         clocks[source.source_id] = replace(clock, host=host, assumed=(*clock.assumed, why) if why else clock.assumed)
     by_host = _estimates_by_host(ordered, clocks)
     for root, group in members.items():
-        dated = _dated(group, runs.get(root, []), {s.source_id: clocks[s.source_id].zone for s in group})
-        intervals = [interval for _, interval in dated]
+        dated = _Dated(group, runs.get(root, []), {s.source_id: clocks[s.source_id].zone for s in group})
+        booted = _booted(group, clocks, by_host)
         for source in group:
-            clocks[source.source_id] = _with_boot(source, clocks[source.source_id], group, clocks, by_host, intervals)
+            sid = source.source_id
+            clocks[sid] = _with_boot(source, clocks[sid], booted, by_host, dated.root)
     return clocks
 
 
@@ -76,14 +77,12 @@ def place(sources: Iterable[SourceFact], fragments: Iterable[RunFragment], setti
 
 def _wall_clocks(group: Sequence[SourceFact], runs: Sequence[RunFragment], tz: str) -> dict[str, Clock]:
     """Clocks of one root's sources, without host and boot."""
-    zones = {source.source_id: zone_of(source, group, runs, tz) for source in group}
-    dated = _dated(group, runs, {sid: zone for sid, (zone, _) in zones.items()})
+    zones = zones_of(group, runs, tz)
+    dated = _Dated(group, runs, {sid: zone for sid, (zone, _) in zones.items()})
     return {source.source_id: _wall_clock(source, *zones[source.source_id], dated) for source in group}
 
 
-def _wall_clock(
-    source: SourceFact, zone: Zone, zone_why: str | None, dated: Sequence[tuple[SourceFact | None, Interval]]
-) -> Clock:
+def _wall_clock(source: SourceFact, zone: Zone, zone_why: str | None, dated: _Dated) -> Clock:
     kinds = {kind: (low, high) for kind, low, high in source.spans}
     doubt = _FORMAT_DOUBT_S.get(source.format, 1.0)
     until: int | None = None
@@ -95,11 +94,11 @@ def _wall_clock(
         methods.append("zone assumed")
     if "noyear" in kinds or any(kind == "noyear" for kind, _, _ in source.clocks):
         span = kinds.get("noyear") or _pair_span(source)
-        until, why = year_window(span, _rings(source, dated), source.mtime_us, zone.to_local)
+        until, why = year_window(span, dated.rings(source), source.mtime_us, zone.to_local)
         assumed.append(why)
         methods.append("year assumed" if until is not None else "none")
     if "time" in kinds:
-        day, why = only_day(kinds["time"], _rings(source, dated), zone.to_local)
+        day, why = only_day(kinds["time"], dated.rings(source), zone.to_local)
         assumed.append(why)
         methods.append("date assumed" if day is not None else "none")
     method = max(methods, key=_METHODS.index, default="none")
@@ -111,25 +110,39 @@ def _pair_span(source: SourceFact) -> Interval:
     return min(walls), max(walls)
 
 
-def _dated(
-    group: Sequence[SourceFact], runs: Sequence[RunFragment], zones: Mapping[str, Zone]
-) -> list[tuple[SourceFact | None, Interval]]:
-    """All dated intervals of a root in UTC, with the source that they come from."""
-    out: list[tuple[SourceFact | None, Interval]] = []
-    by_id = {source.source_id: source for source in group}
-    for source in group:
-        zone = zones[source.source_id]
-        for kind, low, high in source.spans:
-            if kind == "utc":
-                out.append((source, (low, high)))
-            elif kind == "local":
-                out.append((source, (zone.to_utc(low)[0], zone.to_utc(high)[0])))
-    for run in runs:
-        zone = zones.get(run.source_id, Zone())
-        ends = [us for us in (_moment(run.start, zone), _moment(run.end, zone)) if us is not None]
-        if ends:
-            out.append((by_id.get(run.source_id), (min(ends), max(ends))))
-    return out
+class _Dated:
+    """The dated stretches of one root in UTC: of each source, of each folder, and of the whole root."""
+
+    def __init__(self, group: Sequence[SourceFact], runs: Sequence[RunFragment], zones: Mapping[str, Zone]) -> None:
+        own: dict[str, list[Interval]] = {}
+        for source in group:
+            zone = zones[source.source_id]
+            for kind, low, high in source.spans:
+                if kind == "utc":
+                    own.setdefault(source.source_id, []).append((low, high))
+                elif kind == "local":
+                    own.setdefault(source.source_id, []).append((zone.to_utc(low)[0], zone.to_utc(high)[0]))
+        for run in runs:
+            zone = zones.get(run.source_id, Zone())
+            ends = [us for us in (_moment(run.start, zone), _moment(run.end, zone)) if us is not None]
+            if ends:
+                own.setdefault(run.source_id, []).append((min(ends), max(ends)))
+        by_folder: dict[str, list[Interval]] = {}
+        for source in group:
+            for folder in _folders(source):
+                by_folder.setdefault(folder, []).extend(own.get(source.source_id, ()))
+        self._own = own
+        self._folders = {folder: merged(intervals) for folder, intervals in by_folder.items()}
+        self.root = merged(interval for intervals in own.values() for interval in intervals)
+
+    def rings(self, source: SourceFact) -> list[tuple[str, list[Interval]]]:
+        """Dated stretches around a source, nearest first: its own, those of its folder, those of its root."""
+        near = merged(interval for folder in _folders(source) for interval in self._folders.get(folder, ()))
+        return [
+            ("the same file", self._own.get(source.source_id, [])),
+            ("the same folder", near),
+            ("the same root", self.root),
+        ]
 
 
 def _moment(stamp: Stamp, zone: Zone) -> int | None:
@@ -140,18 +153,6 @@ def _moment(stamp: Stamp, zone: Zone) -> int | None:
 
 def _folders(source: SourceFact) -> set[str]:
     return {path.rpartition("/")[0] for path in source.inner_paths}
-
-
-def _rings(source: SourceFact, dated: Sequence[tuple[SourceFact | None, Interval]]) -> list[tuple[str, list[Interval]]]:
-    """Dated intervals around a source: its own, those of its folder, those of its root."""
-    own = [interval for other, interval in dated if other is not None and other.source_id == source.source_id]
-    here = _folders(source)
-    near = [interval for other, interval in dated if other is not None and _folders(other) & here]
-    return [
-        ("the same file", own),
-        ("the same folder", near),
-        ("the same root", [interval for _, interval in dated]),
-    ]
 
 
 # --- boots --------------------------------------------------------------------------------------------------------
@@ -194,22 +195,36 @@ def _estimates_by_host(sources: Sequence[SourceFact], clocks: Mapping[str, Clock
     return out
 
 
+def _booted(
+    group: Sequence[SourceFact], clocks: Mapping[str, Clock], by_host: Mapping[str, Sequence[Estimate]]
+) -> list[str]:
+    """Hosts that one root names, in its logs or as booted, and whose boot is known."""
+    hosts = {clocks[source.source_id].host for source in group}
+    hosts.update(short_host(f[5:].split("=", 1)[0]) for s in group for f in s.facts if f.startswith("boot:"))
+    return sorted(host for host in hosts if host and by_host.get(host))
+
+
 def _with_boot(
     source: SourceFact,
     clock: Clock,
-    group: Sequence[SourceFact],
-    clocks: Mapping[str, Clock],
+    booted: Sequence[str],
     by_host: Mapping[str, Sequence[Estimate]],
     dated: Sequence[Interval],
 ) -> Clock:
-    """The clock with anchors for uptime stamps, if the source has any."""
+    """The clock with anchors for uptime stamps, if the source has any.
+
+    A kernel log that no host is known of takes the boot of the only host under its root that has one (`booted`).
+    """
     span = next(((low, high) for kind, low, high in source.spans if kind == "mono"), None)
     if span is None:
         return clock
+    host, guess = clock.host, None
+    if not host and source.family == "kernel" and len(booted) == 1:
+        host = booted[0]
+        guess = f"boot of {host} assumed: the only host under this root with a known boot"
     own = [e._replace(own=True) for e in _estimates(source, clock)]
-    others, guess = _others(source, clock, group, clocks, by_host)
     known = {(e.mono, e.utc) for e in own}
-    others = [e for e in others if (e.mono, e.utc) not in known]
+    others = [e for e in by_host.get(host, ()) if (e.mono, e.utc) not in known]
     anchors, doubt, why = anchor(span, [*own, *others], source.mtime_us, dated)
     if not anchors:
         reason = "boot time unknown: stamps count from a boot that no other log dates"
@@ -222,22 +237,3 @@ def _with_boot(
         anchors=anchors,
         anchor_doubt_s=doubt,
     )
-
-
-def _others(
-    source: SourceFact,
-    clock: Clock,
-    group: Sequence[SourceFact],
-    clocks: Mapping[str, Clock],
-    by_host: Mapping[str, Sequence[Estimate]],
-) -> tuple[list[Estimate], str | None]:
-    """Estimates of the source's host; of the root's only booted host where the source names none."""
-    if clock.host:
-        return list(by_host.get(clock.host, ())), None
-    hosts = {clocks[s.source_id].host for s in group} | {
-        short_host(f[5:].split("=", 1)[0]) for s in group for f in s.facts if f.startswith("boot:")
-    }
-    booted = sorted(h for h in hosts if h and by_host.get(h))
-    if len(booted) == 1 and source.family == "kernel":
-        return list(by_host[booted[0]]), f"boot of {booted[0]} assumed: the only host under this root with a known boot"
-    return [], None

@@ -20,6 +20,8 @@ _FILE = re.compile(
     r"^(?:dmesg|kern(?:el)?|kmsg|syslog|messages|journal(?:ctl)?|sel|bmc|host)[-_.]([A-Za-z][A-Za-z0-9-]*\d[A-Za-z0-9-]*)"
     r"(?:[._](?:log|txt|out|json|cluster|local)\b.*)?$"
 )
+_WORD = re.compile(r"[a-z0-9]+")
+_MOST_WORDS = 24
 _NOT_A_HOST = re.compile(r"(?i)^(?:log|txt|json|gz|part|chunk|rank|gpu|worker|v|boot|iso|utc)?-?\d+$|^localhost$")
 
 
@@ -74,9 +76,10 @@ def _path_host(source: SourceFact, known: set[str]) -> str:
 def _known_in(path: str, known: set[str]) -> str:
     """The longest known host that stands as a whole word in a path, last component first; "" for none or a tie."""
     for part in reversed(re.split(r"[/!]", path.lower())):
-        hits = [
-            host for host in known if host in part and re.search(rf"(?<![a-z0-9]){re.escape(host)}(?![a-z0-9])", part)
-        ]
+        # Whole words only: every stretch between two places where letters and digits begin or end.
+        begins = [m.start() for m in _WORD.finditer(part)][:_MOST_WORDS]
+        ends = [m.end() for m in _WORD.finditer(part)][:_MOST_WORDS]
+        hits = {part[a:b] for a in begins for b in ends if a < b and part[a:b] in known}
         longest = [host for host in hits if len(host) == max(map(len, hits))]
         if len(longest) == 1:
             return longest[0]

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pipeline.clock import DAY, SECOND, in_year, latest_before, year_of
-
-Interval = tuple[int, int]  # UTC microseconds, both ends included
+from pipeline.clock import DAY, SECOND, Interval, in_year, latest_before, year_of
 
 _YEAR = 366 * DAY
 _HALF = 183 * DAY
@@ -65,18 +63,18 @@ def _by_neighbours(span: Interval, dated: Sequence[Interval]) -> tuple[int | Non
         turn = _turn_of_year(dated)
         if turn is not None:
             return turn + _HALF, year_of(turn - 1)
-    best: tuple[int, int, int, int, int] | None = None
+    best: tuple[int, int, int, int] | None = None
     for year in years:
         low, high = in_year(span[0], year), in_year(span[1], year)
         if low is None or high is None:
             # 29 February at an end of the span: only a leap year has it.
             continue
         gaps = [max(0, a - high, low - b) for a, b in dated]
-        found = (min(gaps), -sum(gap == 0 for gap in gaps), -year, low, high)
+        found = (min(gaps), -year, low, high)
         best = found if best is None else min(best, found)
     if best is None:
         return None, 0
-    return _around(best[3], best[4]), -best[2]
+    return _around(best[2], best[3]), -best[1]
 
 
 def _turn_of_year(dated: Sequence[Interval]) -> int | None:

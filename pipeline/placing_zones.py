@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pipeline.clock import SECOND, Zone
+from pipeline.clock import SECOND, Interval, Zone, merged
 from schemas.facts import RunFragment, SourceFact
 
 #: Minutes east of UTC of all zones in use (whole hours, and those with half hours and quarters).
@@ -29,20 +29,32 @@ _OFFSET = re.compile(r"utc_offset=([+-])(\d\d):?(\d\d)$")
 Verdict = tuple[Zone, str | None]
 
 
-def zone_of(
-    source: SourceFact, members: Sequence[SourceFact], fragments: Sequence[RunFragment], setting: str
-) -> Verdict:
-    """Zone and assumption of one source. members: all sources of its root, fragments: all fragments of its root."""
+def zones_of(group: Sequence[SourceFact], fragments: Sequence[RunFragment], setting: str) -> dict[str, Verdict]:
+    """Zone and assumption of every source of one root. fragments: all of that root."""
     base = Zone(setting)
     if setting != "UTC":
-        return base, f"zone {setting} from the settings"
-    if (printed := _printed(members)) is not None and not _fits(source, members, base):
+        return {source.source_id: (base, f"zone {setting} from the settings") for source in group}
+    printed, booted = _printed(group), _from_boots(group)
+    explicit = merged(span for source in group if (span := _span(source, "utc")) is not None)
+    job = _only_job(fragments)
+    return {source.source_id: _zone_of(source, base, printed, booted, explicit, job) for source in group}
+
+
+def _zone_of(
+    source: SourceFact,
+    base: Zone,
+    printed: tuple[Zone, str] | None,
+    booted: tuple[Zone, str] | None,
+    explicit: Sequence[Interval],
+    job: tuple[int | None, int] | None,
+) -> Verdict:
+    if printed is not None and not _fits(source, base, explicit):
         zone, label = printed
         return zone, f"zone {zone.label} assumed: the offset that {label} prints"
-    if (booted := _from_boots(members)) is not None:
+    if booted is not None:
         zone, label = booted
         return zone, f"zone {zone.label} assumed: boot times in {label} fit no other"
-    if (ended := _from_end(source, fragments)) is not None:
+    if job is not None and (ended := _from_end(source, *job)) is not None:
         return ended, f"zone {ended.label} inferred: the log then ends with the only job of its root"
     return base, "zone UTC assumed"
 
@@ -69,17 +81,13 @@ def _printed(members: Sequence[SourceFact]) -> tuple[Zone, str] | None:
     return Zone(fixed_us=minutes * 60 * SECOND), label
 
 
-def _fits(source: SourceFact, members: Sequence[SourceFact], zone: Zone) -> bool:
-    """Whether a dated source overlaps the UTC stamps of another source as it is."""
+def _fits(source: SourceFact, zone: Zone, explicit: Sequence[Interval]) -> bool:
+    """Whether a dated source without offsets overlaps stamps with one as it is."""
     span = _span(source, "local")
     if span is None:
         return False
     low, high = zone.to_utc(span[0])[0], zone.to_utc(span[1])[0]
-    return any(
-        low <= theirs[1] and theirs[0] <= high
-        for other in members
-        if other.source_id != source.source_id and (theirs := _span(other, "utc")) is not None
-    )
+    return any(low <= b and a <= high for a, b in explicit)
 
 
 def _from_boots(members: Sequence[SourceFact]) -> tuple[Zone, str] | None:
@@ -100,14 +108,18 @@ def _from_boots(members: Sequence[SourceFact]) -> tuple[Zone, str] | None:
     return Zone(fixed_us=minutes * 60 * SECOND), label
 
 
-def _from_end(source: SourceFact, fragments: Sequence[RunFragment]) -> Zone | None:
-    jobs = {f.job_id for f in fragments}
+def _only_job(fragments: Sequence[RunFragment]) -> tuple[int | None, int] | None:
+    """(start, end) in UTC of the root's only job; None where there are more, or no end is known in UTC."""
     ends = [f.end.us for f in fragments if f.end.kind == "utc"]
-    span = _span(source, "local")
-    if len(jobs) != 1 or not ends or span is None or source.family != "job":
+    if len({f.job_id for f in fragments}) != 1 or not ends:
         return None
-    end = max(ends)
-    start = min((f.start.us for f in fragments if f.start.kind == "utc"), default=None)
+    return min((f.start.us for f in fragments if f.start.kind == "utc"), default=None), max(ends)
+
+
+def _from_end(source: SourceFact, start: int | None, end: int) -> Zone | None:
+    span = _span(source, "local")
+    if span is None or source.family != "job":
+        return None
     low, high = span
     if high <= end + _AGREE_US and (start is None or low >= start - _AGREE_US):
         return None  # nothing contradicts the setting: a log may well stop before its job does
