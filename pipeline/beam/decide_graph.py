@@ -21,7 +21,7 @@ from apache_beam.pvalue import PCollection
 from pipeline.beam.coders import pack, unpack
 from pipeline.beam.errors import ReceiptError
 from pipeline.beam.facts_graph import wait
-from pipeline.beam.runners import DEFAULT_RUNNER, make_runner, options_for
+from pipeline.beam.runners import DEFAULT_RUNNER, start
 from pipeline.beam.shards import below, read_shard, shard_path, write_shard
 from schemas.subject import Decision, Subject
 
@@ -83,7 +83,6 @@ class BeamBatches:
 
     def __call__(self, batches: Iterable[Sequence[Subject]]) -> Iterator[Sequence[Decision]]:
         """Decisions batch by batch, in order. Raises ReceiptError where one did not come back whole."""
-        options = options_for(self.runner, self.pipeline_args)
         subjects, decisions = below(self.folder, "subjects"), below(self.folder, "decisions")
         keys: dict[str, list[str]] = {}
         for number, batch in enumerate(batches):
@@ -92,7 +91,7 @@ class BeamBatches:
             keys[name] = [s.key for s in batch]
         if not keys:
             return
-        pipeline = beam.Pipeline(runner=make_runner(self.runner), options=options)
+        pipeline = start(self.runner, self.pipeline_args)
         (
             pipeline
             | "Batches" >> beam.Create(list(keys), reshuffle=False).with_output_types(str)

@@ -19,7 +19,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from pipeline.beam.elements import RECEIPT, Receipt, Value, collect, decode
 from pipeline.beam.errors import ReceiptError
-from pipeline.beam.runners import DEFAULT_RUNNER, make_runner, options_for
+from pipeline.beam.runners import DEFAULT_RUNNER, check_runner, start
 from pipeline.beam.shards import read_head, read_shard, shard_paths
 from pipeline.beam.transforms import Factory, ListRanges, MergeShards, ScanRanges, Splitter, Work
 from schemas.facts import Facts
@@ -61,10 +61,10 @@ def run_facts_graph(
     expected: ids of all ranges, counted beside the graph. Raises ReceiptError where ranges or rows are missing,
     RunnerError for a runner that may not be used, and whatever a scan raised.
     """
-    options = options_for(runner, pipeline_args)
+    check_runner(runner, pipeline_args)
     if not inputs:
         return check(folder, expected)
-    pipeline = beam.Pipeline(runner=make_runner(runner), options=options)
+    pipeline = start(runner, pipeline_args)
     (
         pipeline
         | "Inputs" >> beam.Create(list(inputs), reshuffle=False).with_output_types(tuple[str, bytes])

@@ -3,15 +3,21 @@
 # mypy: disallow-untyped-calls=False
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 
+from apache_beam import Pipeline
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipeline.beam.errors import RunnerError
 
 DEFAULT_RUNNER = "FnApiRunner"
 
+_PROCESSES = ["--direct_running_mode", "multi_processing"]
 _REFUSED = {
     "directrunner": (
         "a bare DirectRunner first tries to download Prism and falls back quietly, so what runs differs by machine"
@@ -21,10 +27,17 @@ _REFUSED = {
 }
 
 
-def options_for(runner: str, pipeline_args: Sequence[str]) -> PipelineOptions:
-    """Beam's options from `pipeline_args`. Raises RunnerError for a runner that may not be used as given."""
+def start(runner: str, pipeline_args: Sequence[str]) -> Pipeline:
+    """An empty pipeline on a runner by name. Raises RunnerError for a runner that may not be used as given."""
     check_runner(runner, pipeline_args)
-    return PipelineOptions([*pipeline_args])
+    processes = [a for a in pipeline_args if a.replace("=", " ").split() == _PROCESSES]
+    if runner.lower() != DEFAULT_RUNNER.lower() or not processes:
+        return Pipeline(runner=make_runner(runner), options=PipelineOptions([*pipeline_args]))
+    # The same as Beam does for this mode, with a worker that keeps its start-up lines to itself.
+    command = f"{shlex.quote(sys.executable)} -m pipeline.beam.subprocess_worker"
+    environment = SubprocessSDKEnvironment.from_command_string(command_string=command)
+    options = PipelineOptions([a for a in pipeline_args if a not in processes])
+    return Pipeline(runner=FnApiRunner(default_environment=environment), options=options)
 
 
 def check_runner(runner: str, pipeline_args: Sequence[str]) -> None:
