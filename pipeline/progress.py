@@ -22,6 +22,8 @@ from pipeline.progress_forms import LINE, LOSS, read_line, seconds_of, trust
 from schemas.facts import NO_STAMP, ProgressFact, Stamp
 
 MAX_POINTS = 64
+#: Of these points, how many are the last ones, and how many falls of the step (the deepest) are kept on both sides.
+_TAIL, _FALLS = 8, 12
 #: How many earlier lines of a cell lend their stamp to a step line without one.
 _LOOK_UP = 3
 
@@ -126,14 +128,16 @@ def _fact(
 
 
 def _thin(points: list[_Point]) -> list[_Point]:
-    """At most `MAX_POINTS` of the points: the first, every n-th, the last eight."""
+    """At most `MAX_POINTS` of the points: the first, the last eight, where the step falls back, and every n-th."""
     distinct = [p for i, p in enumerate(points) if i in (0, len(points) - 1) or p.step != points[i - 1].step]
     if len(distinct) <= MAX_POINTS:
         return distinct
-    tail = distinct[-8:]
-    head = distinct[:-8]
-    every = -(-len(head) // (MAX_POINTS - 8))
-    return head[::every] + tail
+    deep = sorted((b.step - a.step, i) for i, (a, b) in enumerate(pairwise(distinct)) if b.step < a.step)
+    falls = [i for _, i in deep[:_FALLS]]
+    keep = {0, *range(len(distinct) - _TAIL, len(distinct)), *falls, *(i + 1 for i in falls)}
+    every = -(-len(distinct) // (MAX_POINTS - len(keep)))
+    keep.update(range(0, len(distinct), every))
+    return [distinct[i] for i in sorted(keep)]
 
 
 def _rate(points: list[tuple[int, Stamp]]) -> float | None:

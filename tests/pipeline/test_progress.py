@@ -244,3 +244,13 @@ def test_real_benchmark_logs_show_their_last_step(shared_data: Path):
     assert main[-1].last_step == 1000
     assert main[-1].last.kind == "utc"
     assert steps_after(facts, 0) > 900
+
+
+def test_where_the_step_falls_back_both_sides_are_kept():
+    """A restart inside a cell must not hide how far the attempt before it came."""
+    numbers = [*range(1, 101), *range(61, 161)]
+    fact = read(*(f"step {i} loss 1.0" for i in numbers))
+    assert fact is not None
+    kept = [p[1] for p in fact.points]
+    assert len(kept) <= MAX_POINTS
+    assert kept[kept.index(61, 20) - 1] == 100
