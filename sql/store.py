@@ -214,6 +214,15 @@ class Store:
                 connection, cluster, source_ids, since_us, until_us, include_untimed=include_untimed
             )
 
+    def read_facts(self, cluster: str) -> Facts:
+        """Everything that is known of a cluster, for a diagnosis that adds its history. Quarantine is left out."""
+        return Facts(
+            sources=self.read_sources(cluster),
+            signals=self.read_signals(cluster),
+            progress=self.read_progress(cluster),
+            fragments=self.read_fragments(cluster),
+        )
+
     def update_placements(self, rows: Iterable[Placement], cluster: str | None = None) -> int:
         """Fill the derived columns of signals."""
         with self.writing(cluster) as connection:
@@ -343,6 +352,10 @@ class Store:
         """All labels in the order in which they were given, with the ids that their incidents have now."""
         with self.reading() as connection:
             return labels(connection, cluster)
+
+    def current_labels(self, cluster: str | None = None) -> dict[str, str]:
+        """Incident id -> the component that people gave it last."""
+        return {label.incident_id: label.component for label in self.labels(cluster)}
 
     # -- meta ------------------------------------------------------------------------------------------------
 

@@ -58,8 +58,7 @@ def command(
 def _labelled(store: Store, decision: Decision) -> Decision:
     from pipeline.analyse import with_labels
 
-    latest = {label.incident_id: label.component for label in store.labels()}
-    return with_labels([decision], latest)[0]
+    return with_labels([decision], store.current_labels())[0]
 
 
 def _from_paths(incident: str, paths: tuple[str, ...], chosen: Settings) -> Decision:

@@ -152,6 +152,16 @@ def test_a_label_wins_and_is_kept(warehouse: str):
     assert "net.fabric" in run("explain", incident, "--warehouse", warehouse).output
 
 
+def test_diagnose_with_a_warehouse_knows_what_people_said(warehouse: str):
+    incident = _incident(warehouse, "5112")
+    run("label", incident, "--component", "net.fabric", "--warehouse", warehouse)
+    words = ["diagnose", EXAMPLE, "--job", "5112", "--cluster", "example", "--format", "json"]
+    (alone,) = json.loads(run(*words).output)["incidents"]
+    (helped,) = json.loads(run(*words, "--warehouse", warehouse).output)["incidents"]
+    assert alone["component"] == "unknown.nccl_timeout"
+    assert (helped["incident_id"], helped["component"], helped["decided_by"]) == (incident, "net.fabric", "label")
+
+
 def test_reattribute_without_a_reason_changes_nothing(warehouse: str):
     result = run("reattribute", "--cluster", "example", "--warehouse", warehouse, "--format", "json")
     assert result.exit_code == 0, result.output
