@@ -40,23 +40,33 @@ def named_hosts(sources: Iterable[SourceFact], fragments: Iterable[RunFragment])
 
 def own_host(source: SourceFact, known: set[str]) -> tuple[str, str | None]:
     """(host, assumption): the host that the source itself or its path gives; "" where it gives none or several."""
-    stated = {short_host(fact[5:]) for fact in source.facts if fact.startswith("host=")}
+    printed = _printed(source)
+    if printed is not None and source.family != "job":
+        return printed, None  # what every line says goes before what a header or the path says once
     if source.host:
         return short_host(source.host), None
+    stated = {short_host(fact[5:]) for fact in source.facts if fact.startswith("host=")}
     if len(stated) == 1:
         return stated.pop(), None
-    if source.family in ONE_HOST or source.family == "job":
-        counts: dict[str, int] = {}
-        for name, n in source.names:
-            if (short := short_host(name)) not in ("", "localhost"):
-                counts[short] = counts.get(short, 0) + n
-        if counts:
-            best = min(counts, key=lambda name: (-counts[name], name))
-            total = sum(counts.values())
-            whole = 1.0 if source.family == "job" else MAJORITY
-            return (best, None) if counts[best] >= whole * total else ("", None)
+    if printed is not None:
+        return printed, None
     hint = _path_host(source, known)
     return (hint, f"host {hint} taken from the path") if hint else ("", None)
+
+
+def _printed(source: SourceFact) -> str | None:
+    """The host that most lines name, "" where they name several alike, None where they name none."""
+    if source.family not in ONE_HOST and source.family != "job":
+        return None
+    counts: dict[str, int] = {}
+    for name, n in source.names:
+        if (short := short_host(name)) not in ("", "localhost"):
+            counts[short] = counts.get(short, 0) + n
+    if not counts:
+        return None
+    best = min(counts, key=lambda name: (-counts[name], name))
+    whole = 1.0 if source.family == "job" else MAJORITY
+    return best if counts[best] >= whole * sum(counts.values()) else ""
 
 
 def _path_host(source: SourceFact, known: set[str]) -> str:
