@@ -56,13 +56,10 @@ _NO_HOST = frozenset(
     ("info", "warn", "warning", "error", "err", "debug", "trace", "fatal", "critical", "notice", "stdout", "stderr")
 )
 _LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
-_HEADERS: tuple[tuple[str, Callable[[str, int], stamps.Found | None]], ...] = (
-    ("bsd", stamps.bsd),
-    ("iso", stamps.iso),
-    ("full", stamps.weekday_iso),
-    ("unix", stamps.epoch),
-    ("mono", stamps.uptime),
-)
+_Reader = tuple[str, Callable[[str, int], stamps.Found | None]]
+_DIGIT: tuple[_Reader, ...] = (("iso", stamps.iso), ("unix", stamps.epoch))
+_ALPHA: tuple[_Reader, ...] = (("bsd", stamps.bsd), ("full", stamps.weekday_iso))
+_BRACKET: tuple[_Reader, ...] = (("mono", stamps.uptime),)
 
 
 class Line(NamedTuple):
@@ -83,7 +80,9 @@ def split(line: str) -> Line | None:
     if front is None:
         return None
     pos = front.end()
-    header, found = next(((name, f) for name, read in _HEADERS if (f := read(line, pos))), ("", None))
+    first = line[pos : pos + 1]
+    readers = _DIGIT if first.isdigit() else _BRACKET if first == "[" else _ALPHA
+    header, found = next(((name, f) for name, read in readers if (f := read(line, pos))), ("", None))
     if found is None:
         return None
     stamp, pos = found
@@ -95,10 +94,11 @@ def split(line: str) -> Line | None:
     if host is None or host["host"].lower() in _NO_HOST:
         return Line(header, stamp, "", "", "", line[pos:], level)
     name = "" if host["host"] == "-" else short_host(host["host"])
-    if header == "iso" and (m := _FIELDS.match(line, host.end())) and (front["v"] or not _TAG.match(line, host.end())):
+    tagged = None if front["v"] else _TAG.match(line, host.end())
+    if header == "iso" and tagged is None and (m := _FIELDS.match(line, host.end())):
         tag, pid = m["tag"].removesuffix(":"), m["pid"]
         return Line("5424", stamp, name, _given(tag), _given(pid), line[m.end() :], level)
-    tagged = _TAG.match(line, host.end())
+    tagged = tagged or _TAG.match(line, host.end())
     if tagged is None:
         # `host: text` of daemons that leave the tag out would make the tag a host; a lone word with a colon is a tag.
         if line[host.end() - 2 : host.end()] == ": ":
