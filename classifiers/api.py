@@ -15,6 +15,7 @@ class CausalLink:
     where: str  # same_device | same_host | nvlink_peer | job
     within_s: float
     source: str
+    effect: str = "*"  # glob: which of the rule's own signals it explains (`xid.79` of all Xids)
 
 
 @dataclass(frozen=True, slots=True)

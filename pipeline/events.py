@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Protocol
 
@@ -289,7 +290,11 @@ def _event(chunk: Sequence[Placed], progress: ProgressIndex | None) -> Event:
         back_component=lead.back_component,
         cause=meaning.cause,
         meaning=meaning.meaning,
-        links=tuple((link.cause, link.where, link.within_s) for link in meaning.links),
+        links=tuple(
+            (link.cause, link.where, link.within_s)
+            for link in meaning.links
+            if fnmatchcase(meaning.signal, link.effect)
+        ),
         at_least=fact.first.borrowed,
         keys=tuple(sorted({p.fact.key for p in chunk})[:32]),
         order=fact.first.us if fact.first.kind != "none" else fact.first_offset,

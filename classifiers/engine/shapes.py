@@ -27,8 +27,9 @@ def _alive(subject: Subject) -> list[Event]:
 def lost_together(subject: Subject) -> Iterable[Candidate]:
     """Hosts of a site that reboot or vanish in the same minutes: shared power or cooling (kind: mass node loss)."""
     marks = {"nodefail", "boot", "power"}
-    own = [e for e in _alive(subject) if marks & e.tags]
-    others = [e for e in subject.site_events if marks & e.tags]
+    # what a job prints names the batch host, not the lost one
+    own = [e for e in _alive(subject) if marks & e.tags and e.family != "job"]
+    others = [e for e in subject.site_events if marks & e.tags and e.family != "job"]
     if not own:
         return
     deeper = [e for e in _alive(subject) if base_weight(e) >= 0.5 and not marks & e.tags and e.family != "job"]
@@ -222,7 +223,7 @@ def several_devices_lost(subject: Subject) -> Iterable[Candidate]:
     """Two or more GPUs of one host lost at once with errors of a shared bridge: the board (kind: riser or switch)."""
     by_host: dict[str, list[Event]] = defaultdict(list)
     for event in _alive(subject):
-        if "gpu_lost" in event.tags and event.device:
+        if ("gpu_lost" in event.tags or event.signal == "xid.79") and event.device and event.family != "job":
             by_host[event.host].append(event)
     for _host, lost in sorted(by_host.items()):
         devices = {e.device for e in lost}

@@ -89,8 +89,8 @@ def parse_rule(name: str, data: bytes) -> dict[str, Any]:
     raw.setdefault("action", "none")
     raw.setdefault("action_source", "")
     for link in raw.get("links", ()):
-        if set(link) != {"cause", "where", "within_s", "source"}:
-            raise RuleError(name, f"a link needs exactly cause, where, within_s, source: {link!r}")
+        if set(link) - {"effect"} != {"cause", "where", "within_s", "source"}:
+            raise RuleError(name, f"a link needs cause, where, within_s, source, and may have effect: {link!r}")
     return raw
 
 

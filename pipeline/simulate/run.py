@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfoNotFoundError
 from pipeline.simulate.check import leaks
 from pipeline.simulate.plan import make_plan
 from pipeline.simulate.settings import SimSettings, SimulateError
-from pipeline.simulate.site_k8s import write_k8s
+from pipeline.simulate.site_k8s import job_name, write_k8s
 from pipeline.simulate.site_slurm import write_slurm
 from pipeline.simulate.stamps import calendar
 from pipeline.simulate.truth import totals, write_truth
@@ -45,7 +45,7 @@ def simulate(out: Path, settings: SimSettings) -> SimulateResult:
     logs, truth = out / "logs", out / "truth"
     try:
         size = (write_slurm if settings.site == "slurm" else write_k8s)(logs, plan, cal, name)
-        write_truth(truth, plan, cal, name)
+        write_truth(truth, plan, cal, name, (lambda a: str(a.job_id)) if settings.site == "slurm" else job_name)
     except OSError as error:
         msg = f"cannot write {error.filename or out}: {error.strerror}; what is there already is not complete"
         raise SimulateError(msg) from None

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from pipeline.simulate.plan import ACCEPTABLE, Plan
+from pipeline.simulate.plan import ACCEPTABLE, Attempt, Plan
 from pipeline.simulate.stamps import Calendar
 from schemas.identity import digest
 
@@ -45,8 +45,10 @@ def totals(plan: Plan) -> dict[str, Any]:
     }
 
 
-def write_truth(folder: Path, plan: Plan, cal: Calendar, name: Callable[[int], str]) -> None:
-    """`attempts.tsv`, `totals.json` and `settings.json` in a folder of their own."""
+def write_truth(
+    folder: Path, plan: Plan, cal: Calendar, name: Callable[[int], str], job: Callable[[Attempt], str]
+) -> None:
+    """`attempts.tsv`, `totals.json` and `settings.json` in a folder of their own; `job` names a job as its site does."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "attempts.tsv").open("w", encoding="utf-8", newline="") as out:
         rows = csv.writer(out, delimiter="\t", lineterminator="\n")
@@ -54,7 +56,7 @@ def write_truth(folder: Path, plan: Plan, cal: Calendar, name: Callable[[int], s
         for a in (*plan.attempts, *plan.side):
             rows.writerow(
                 (
-                    a.job_id, a.attempt, a.kind, cal.utc(a.start).isoformat(timespec="seconds"),
+                    job(a), a.attempt, a.kind, cal.utc(a.start).isoformat(timespec="seconds"),
                     cal.utc(a.end).isoformat(timespec="seconds"), a.component or "none",
                     ";".join(ACCEPTABLE.get(a.component, ())), name(a.host) if a.host is not None else "",
                     a.gpu if a.gpu is not None else "",
