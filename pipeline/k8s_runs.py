@@ -169,7 +169,8 @@ def _pod_fragment(source_id: str, a: Attempt) -> RunFragment:
 
 def _job_fragment(source_id: str, job: str, pods: list[Attempt], words: list[JobWord]) -> RunFragment:
     """The job over its pods: nodes of all, first start, the end and state that the controller or the pods give."""
-    starts = [p.start for p in pods if p.start != NO_STAMP] + [w.start for w in words if w.start != NO_STAMP]
+    # A job object has one start for all its attempts, so the pods' own come first.
+    starts = [p.start for p in pods if p.start != NO_STAMP] or [w.start for w in words if w.start != NO_STAMP]
     ended = sorted((p for p in pods if p.end != NO_STAMP), key=lambda p: (p.end.us, p.offset))
     bad = [p for p in ended if p.state not in ("COMPLETED", "RUNNING", "PENDING", "")]
     strong = [w for w in words if w.state not in ("", "DELETED", "RUNNING")]

@@ -1,9 +1,9 @@
 """Error files that torchelastic's `@record` writes, one a failed worker.
 
-Shape: `{"message": {"message": ..., "extraInfo": {"py_callstack": ..., "timestamp": "..."}}}`. The traceback's lines and
-the message go through the rules with the file's own stamp (epoch seconds, UTC). Rank and host come from the path where
-it names them (`.../attempt_0/3/error.json`: local rank 3 of attempt 0). A message that is a plain string, written by
-the agent when the worker left no traceback, is read too.
+Shape: `{"message": {"message": ..., "extraInfo": {"py_callstack": ..., "timestamp": "..."}}}`. The lines of the
+traceback and the message go through the rules with the file's own stamp (epoch seconds, UTC). Rank and host come from
+the path where it names them (`.../attempt_0/3/error.json`: local rank 3 of attempt 0). A message that is a plain
+string, written by the agent when the worker left no traceback, is read too.
 """
 
 from __future__ import annotations

@@ -105,7 +105,8 @@ def records(data: bytes) -> Iterator[Record]:
         name = text[begin.end() :].split(None, 1)[0] if text[begin.end() :].split() else ""
         if split is not None:
             found = list(split.finditer(text, begin.end()))
-            for m, after in zip(found, [*(f.start() for f in found[1:]), len(text)], strict=True):
+            for i, m in enumerate(found):
+                after = found[i + 1].start() if i + 1 < len(found) else len(text)
                 pairs.setdefault(m[1], text[m.end() : after].strip())
         yield Record(kind, name, pairs, first.offset, sum(line.length for line in block), first.number)
 

@@ -1,9 +1,9 @@
 """`last`, `last -x`, `last -F`: when the machine was started, stopped, and when sessions ended in a crash.
 
 Lines for rules are `last: reboot system boot <kernel>`, `last: session crash <user> <tty>` and
-`last: shutdown system down`. Stamps have no year (`Fri Jun 11 09:10`) unless `-F` or `--time-format iso` was given. A crash is stamped with the end
-that the line's own duration gives: `last` prints the next boot as that end. Boots are kept as facts: `boot` in the
-frame of the stamps, `boot_noyear` where no year is printed.
+`last: shutdown system down`. Stamps have no year (`Fri Jun 11 09:10`) unless `-F` or `--time-format iso` was given. A
+session that ended with its machine is stamped with that end, which the line's own duration gives. Boots are
+kept as facts: `boot` in the frame of the stamps, `boot_noyear` where no year is printed.
 """
 
 from __future__ import annotations
@@ -86,12 +86,9 @@ class WtmpLast:
                 out.facts.add(f"{'boot_noyear' if at.kind == 'noyear' else 'boot'}={at.us}")
             elif user in ("shutdown", "runlevel"):
                 said = f"last: {user} {rest}"
-            elif re.search(r" - +crash\b", text):
-                lasted = _lasted(text)
-                when = at if lasted is None else Stamp(at.kind, at.us + lasted)
-                said = f"last: session crash {user} {rest}"
-            elif re.search(r" - +down\b", text):
-                said = f"last: session down {user} {rest}"
+            elif ended := re.search(r" - +(crash|down)\b", text):
+                when = Stamp(at.kind, at.us + (_lasted(text) or 0))
+                said = f"last: session {ended[1]} {user} {rest}"
             if said:
                 out.matched(match(said, offset=line.offset, line=line.number, stamp=when), when)
         return out.result()
