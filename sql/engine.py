@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from sql.errors import CannotConnect, DriverMissing
-from sql.types import to_json
+from sql.types import from_json, to_json
 
 #: How long a writer waits for another one, seconds.
 BUSY_S = 60
@@ -55,7 +55,7 @@ def sqlite_file(url: URL) -> Path | None:
 
 def make_engine(url: URL) -> Engine:
     """An engine; nothing is connected yet. `DriverMissing` where the driver is not installed."""
-    options: dict[str, Any] = {"json_serializer": to_json}
+    options: dict[str, Any] = {"json_serializer": to_json, "json_deserializer": from_json}
     if url.get_backend_name() == "sqlite":
         options["connect_args"] = {"timeout": BUSY_S, "check_same_thread": False}
         if sqlite_file(url) is None:

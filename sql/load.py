@@ -7,17 +7,18 @@ other (advisory locks), since a row that neither of two sees yet could not be lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 from zlib import crc32
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import JSON, Connection, select, text
 
 from schemas.facts import Facts, SourceFact, Stamp
 from sql.dialect import upsert
 from sql.factrows import FRAGMENTS, PROGRESS, QUARANTINE, SIGNALS, SOURCES, Kind, storable_facts
+from sql.types import to_json
 
 F = TypeVar("F")
 #: Rows of one executemany and keys of one look-up.
@@ -115,6 +116,27 @@ def _known(connection: Connection, kind: Kind[F], cluster: str, keys: Sequence[t
     return {kind.key(fact): fact for fact in facts}
 
 
+def _writer(connection: Connection, kind: Kind[F]) -> Callable[[list[dict[str, Any]]], object]:
+    """Writes rows by executemany of the driver: the texts are clean and the JSON is made here, so that no value
+    passes through SQLAlchemy's processors (twice as fast for 10^5 rows).
+    """
+    table = kind.table
+    statement = upsert(table, connection.dialect.name, keep=kind.derived)
+    names = [c.name for c in table.columns if c.name not in kind.derived]
+    compiled = statement.compile(dialect=connection.dialect, column_keys=names)
+    documents = [c.name for c in table.columns if isinstance(c.type, JSON)]
+    order: list[str] | None = compiled.positiontup
+
+    def write(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            for name in documents:
+                row[name] = to_json(row[name])
+        values: Any = rows if order is None else [tuple([row[name] for name in order]) for row in rows]
+        connection.exec_driver_sql(str(compiled), values)
+
+    return write
+
+
 def _merge_in(
     connection: Connection, kind: Kind[F], cluster: str, ingest_id: int, facts: Iterable[F], tally: Tally
 ) -> list[F]:
@@ -124,19 +146,21 @@ def _merge_in(
         key = kind.key(fact)
         seen = merged.get(key)
         merged[key] = fact if seen is None else kind.merge(seen, fact)
-    statement = upsert(kind.table, connection.dialect.name, keep=kind.derived)
+    write = _writer(connection, kind)
     written: list[F] = []
     for chunk in batches(sorted(merged)):
         known = _known(connection, kind, cluster, chunk)
         rows = []
         for key in chunk:
             fact, old = merged[key], known.get(key)
+            if old == fact:
+                continue
             new = fact if old is None else kind.merge(old, fact)
             if new != old:
                 rows.append({"cluster": cluster, "ingest_id": ingest_id, **kind.row(new)})
                 written.append(new)
         if rows:
-            connection.execute(statement, rows)
+            write(rows)
             tally.rows[kind.table.name] = tally.rows.get(kind.table.name, 0) + len(rows)
     return written
 

@@ -61,12 +61,22 @@ def storable_deep(value: Any) -> Any:  # noqa: ANN401 - any JSON-like value
     return value
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+
+
 def to_json(value: Any) -> str:  # noqa: ANN401
     """Compact JSON with sorted keys, without anything that a database refuses."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    if value == ():
+        return "[]"
+    text = _ENCODE(value)
     if "\\u0000" in text or _UNSTORABLE.search(text):
-        text = json.dumps(storable_deep(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        text = _ENCODE(storable_deep(value))
     return text
+
+
+def from_json(text: str) -> Any:  # noqa: ANN401
+    """The value of a JSON text."""
+    return [] if text == "[]" else json.loads(text)
 
 
 def tuples(value: Any) -> Any:  # noqa: ANN401

@@ -17,6 +17,9 @@ from schemas.facts import (
     SourceFact,
     Stamp,
     bucket,
+    merge_progress,
+    merge_signals,
+    merge_sources,
 )
 from schemas.identity import digest
 from schemas.subject import Action, Decision, Event, EvidenceItem, JobRun, NotSeen, Restart
@@ -83,7 +86,7 @@ signal_facts = st.builds(
     fields=st.lists(st.tuples(names, texts), max_size=3).map(tuple),
     ranks=st.lists(st.tuples(micros, small, small), max_size=3).map(tuple),
     counts=st.lists(st.tuples(small, small), max_size=3).map(tuple),
-)
+).map(lambda f: merge_signals(f, f))  # as scanners give them: ranks and cells once each, sorted
 source_facts = st.builds(
     SourceFact,
     source_id=st.sampled_from(["s0", "s1", "s2"]),
@@ -105,7 +108,7 @@ source_facts = st.builds(
     unparsed_lines=small,
     note=st.one_of(st.none(), texts),
     ranges=st.lists(st.tuples(small, small, small, small, small), max_size=2).map(lambda r: tuple(sorted(set(r)))),
-)
+).map(lambda f: merge_sources(f, f))
 progress_facts = st.builds(
     ProgressFact,
     source_id=st.sampled_from(["s0", "s1"]),
@@ -120,7 +123,7 @@ progress_facts = st.builds(
     step_s=st.one_of(st.none(), st.floats(0, 1e6)),
     series=texts,
     points=st.lists(st.tuples(small, small, micros), max_size=3).map(tuple),
-)
+).map(lambda f: merge_progress(f, f))
 fragments = st.builds(
     RunFragment,
     source_id=st.sampled_from(["s0", "s1"]),
