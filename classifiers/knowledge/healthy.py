@@ -97,8 +97,6 @@ def _daemons(r: random.Random, i: int) -> str:
             f"{head} sshd[{r.randrange(1000, 99999)}]: Accepted publickey for operator from 10.0.0.{i % 250} port 50122 ssh2",
             f"{head} slurmd[2011]: launch task StepId={700000 + i}.0 request from UID:1002 GID:1002 HOST:10.0.0.4 PORT:40122",
             f'{head} kubelet[1499]: I0303 04:12:{i % 60:02d}.{r.randrange(10**6):06d}    1499 kubelet.go:2431] "SyncLoop (PLEG): event for pod" pod="train/w-{i % 64}"',
-            f"[2026-03-03T04:{i // 60 % 60:02d}:{i % 60:02d}.{r.randrange(1000):03d}] sched/backfill: _start_job: Started JobId={700000 + i} in train on node[001-064]",
-            f"[2026-03-03T04:{i // 60 % 60:02d}:{i % 60:02d}.{r.randrange(1000):03d}] _slurm_rpc_submit_batch_job: JobId={700000 + i} InitPrio=4294901{i % 1000:03d} usec={r.randrange(300, 900)}",
         )
     )
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as sre_parser  # type: ignore[attr-defined]
 from typing import Any
@@ -45,7 +46,7 @@ class Anchor:
 
     def compiled(self) -> re.Pattern[bytes]:
         """The anchor for Python's `re` on bytes (slow: for lints and tests)."""
-        return re.compile(self.regex.encode())
+        return _compiled(self.regex)
 
     def occurs_in(self, text: str) -> bool:
         """Whether the anchor hits this text."""
@@ -54,6 +55,11 @@ class Anchor:
         if self.kind == "nocase":
             return self.text.lower() in text.lower()
         return self.compiled().search(text.encode()) is not None
+
+
+@cache
+def _compiled(regex: str) -> re.Pattern[bytes]:
+    return re.compile(regex.encode())
 
 
 def _escape(ch: str) -> str:

@@ -152,7 +152,8 @@ def _inside_repeat(items: Any, after: frozenset[int]) -> list[str]:
         if may_be_empty:
             follow |= after
         if op is sre.BRANCH:
-            begins = [first(branch)[0] for branch in arg[1]]
+            # An empty alternative goes straight on to what follows (`a|aa` is parsed as `a` and then nothing or `a`).
+            begins = [begin | follow if empty else begin for begin, empty in map(first, arg[1])]
             if any(a & b for n, a in enumerate(begins) for b in begins[n + 1 :]):
                 found.append("has alternatives below an unbounded repeat that begin with the same character")
             for branch in arg[1]:

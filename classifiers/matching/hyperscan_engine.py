@@ -53,7 +53,7 @@ class HyperscanEngine:
     def __init__(self, table: Sequence[tuple[str, tuple[str, ...]]], folder: Path | None = None) -> None:
         self.rule_ids: tuple[tuple[str, ...], ...] = tuple(ids for _, ids in table)
         self._local = threading.local()
-        self._db = self._load(table, folder or cache_dir())
+        self._db = self._load(table, folder or cache_dir()) if table else None
 
     def __reduce__(self) -> NoReturn:
         msg = "a scan engine is not pickled: build it in each worker with make_engine"
@@ -77,6 +77,8 @@ class HyperscanEngine:
 
     def scan(self, block: memoryview) -> Iterator[tuple[int, int]]:
         """(anchor id, end offset) of every anchor hit in the block."""
+        if self._db is None:
+            return iter(())
         found: list[tuple[int, int]] = []
 
         def on_match(anchor: int, _start: int, end: int, _flags: int, _context: object) -> None:

@@ -40,12 +40,11 @@ class Re2Engine:
         self.rule_ids: tuple[tuple[str, ...], ...] = tuple(ids for _, ids in table)
         options = _options()
         regexes = [regex.encode() for regex, _ in table]
-        self._any = compile_re2(b"|".join(b"(?:" + r + b")" for r in regexes) or b"[^\\x00-\\xff]", options)
+        self._any = compile_re2(b"|".join(b"(?:" + r + b")" for r in regexes), options) if regexes else None
         self._set = re2.Set.SearchSet(options)
         for regex in regexes:
             self._set.Add(regex)
-        if regexes:
-            self._set.Compile()
+        self._set.Compile()
 
     def __reduce__(self) -> NoReturn:
         msg = "a scan engine is not pickled: build it in each worker with make_engine"
@@ -56,6 +55,8 @@ class Re2Engine:
         data = (
             block.obj if isinstance(block.obj, bytes | bytearray) and block.nbytes == len(block.obj) else bytes(block)
         )
+        if self._any is None:
+            return
         position, size = 0, block.nbytes
         search = self._any.search
         while position < size:

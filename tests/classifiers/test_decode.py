@@ -183,7 +183,7 @@ def test_killed_needs_a_confirmed_oom() -> None:
      (4, "host.pcie", "either"), (19, "net.nic", "either")],
 )  # fmt: skip
 def test_rdma_status(status: int, component: str, role: str) -> None:
-    new = f"h:1:2 [3] NCCL WARN NET/IB: Got completion from peer 10.1.2.3<45678> with status=IBV_WC_X({status}) opcode=X(0)"
+    new = f"h:1:2 [3] NCCL WARN NET/IB: Got completion from peer 10.1.2.3<4> with status=IBV_WC_X({status}) opcode=X(0)"
     old = f"h:1:2 [3] NCCL WARN NET/IB : Got completion from peer 10.1.2.3<45678> with error {status}, opcode 0, len 0"
     for line in (new, old):
         said = meaning(line, "job")
@@ -191,7 +191,7 @@ def test_rdma_status(status: int, component: str, role: str) -> None:
 
 
 def test_nic_is_the_device_of_an_rdma_error() -> None:
-    line = "h:1:2 [3] NCCL WARN NET/IB : Got completion from peer 10.1.2.3<4> with status=12 opcode=0 len=0 vendor err 129 hca mlx5_4"
+    line = "h:1:2 [3] NCCL WARN NET/IB : Got completion from peer 10.1.2.3<4> with status=12 opcode=0 len=0 hca mlx5_4"
     assert meaning(line, "job").device == "nic:mlx5_4"
 
 
@@ -226,8 +226,8 @@ def test_cuda_errors(line: str, cause: str, component: str) -> None:
 
 def test_nested_text_is_the_evidence() -> None:
     line = (
-        "[rank3]:[E303 04:22:21 ProcessGroupNCCL.cpp:2057] [PG ID 0 Rank 3] Process group watchdog thread terminated with "
-        "exception: CUDA error: uncorrectable ECC error encountered"
+        "[rank3]:[E303 04:22:21 ProcessGroupNCCL.cpp:2057] [PG ID 0 Rank 3] Process group watchdog thread terminated "
+        "with exception: CUDA error: uncorrectable ECC error encountered"
     )
     said = [RULES.meaning(r.id, f) for r, f in RULES.match(line, "job")]
     assert {m.component for m in said} == {"gpu.hbm"}
@@ -237,8 +237,8 @@ def test_nested_text_is_the_evidence() -> None:
 def test_watchdog_is_named_and_carries_the_collective() -> None:
     line = (
         "[rank3]:[E303 04:22:21.4 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=78, OpType=ALLREDUCE, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for 600087 milliseconds "
-        "before timing out."
+        "WorkNCCL(SeqNum=78, OpType=ALLREDUCE, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for 600087 "
+        "milliseconds before timing out."
     )
     (rule, fields), *_ = RULES.match(line, "job")
     assert rule.signal == "nccl_watchdog_timeout"

@@ -47,7 +47,7 @@ def test_every_rule_finds_its_samples(rule: Rule, engines) -> None:
 
 def test_specific_rules_come_first() -> None:
     line = "NVRM: Xid (PCI:0000:4d:00): 45, pid=88231, name=python3, Ch 00000012 caused by previous Xid 94"
-    assert [r.id for r, _ in RULES.match(line, "kernel")][0] == "nv_xid45_cause"
+    assert [r.id for r, _ in RULES.match(line, "kernel")] == ["nv_xid45_cause"]
     line = (
         "node017:88231:88911 [3] NCCL WARN NET/IB : Got completion from peer 10.1.2.3<45678> with status=12 opcode=0 "
         "len=0 vendor err 129 (Recv)"
