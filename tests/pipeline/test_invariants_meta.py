@@ -14,6 +14,7 @@ from tests.pipeline.loading import EXAMPLES, decisions, load, rows, shape, site,
 from tests.pipeline.tiny_sites import SITES
 
 NAMES = sorted(SITES)
+HOSTS = {"hbm": ("tula1", "tula2"), "bug": ("oka1", "oka2"), "idle": ("vik1", "vik2", "vik3", "vik4")}
 few = hypothesis_settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 Shapes = dict[str, object]
 
@@ -48,16 +49,13 @@ def test_another_date(
 def test_other_host_names(
     name: str, stem: str, first: int, shapes: Shapes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    hosts = sorted(
-        {h for line in site(name)["slurm/sacct.txt"].splitlines()[1:] for h in line.split("|")[10].split(",")}
-    )
-    hosts += ["vik1"] if name == "idle" else []
-    new = {h: f"{stem}{first + i}" for i, h in enumerate(sorted(hosts))}
+    new = {host: f"{stem}{first + i}" for i, host in enumerate(HOSTS[name])}
     folder = tmp_path_factory.mktemp("rename")
-    files = {
-        p.replace(p.split("/")[1], new.get(p.split("/")[1], p.split("/")[1])): text
-        for p, text in site(name, rename=lambda h: new.get(h, h)).items()
-    }
+    files = {}
+    for path, text in site(name, rename=lambda h: new.get(h, h)).items():
+        kind, _, rest = path.partition("/")
+        host, _, log = rest.partition("/")
+        files[f"hosts/{new[host]}/{log}" if kind == "hosts" else path] = text
     load(url(folder), folder, files)
     assert shape(decisions(url(folder))) == shapes[name]
 
@@ -80,14 +78,10 @@ def test_ten_times_the_noise(name: str, shapes: Shapes, tmp_path: Path) -> None:
 def test_history_does_not_depend_on_the_order_of_runs(tmp_path: Path) -> None:
     """The same site a week apart, twice: the later one first, or last."""
     early = site("hbm")
-    late = {
-        p.replace("5101", "5901")
-        .replace("5102", "5902")
-        .replace("sacct", "sacct-b")
-        .replace("kern.log", "kern-b.log"): text
-        for p, text in site("hbm", shift=timedelta(days=7)).items()
-    }
-    late = {p: text.replace("5101|", "5901|").replace("5102|", "5902|") for p, text in late.items()}
+    late = {}
+    for path, text in site("hbm", shift=timedelta(days=7)).items():
+        name = path.replace("510", "590").replace("sacct", "sacct-b").replace("kern.log", "kern-b.log")
+        late[name] = text.replace("5101|", "5901|").replace("5102|", "5902|")
     for warehouse, order in (("a", (early, late)), ("b", (late, early))):
         for files in order:
             load(url(tmp_path, warehouse), tmp_path, files)
