@@ -8,11 +8,15 @@ A macro takes plain column names or constants, never another call with a comma i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
+
+from sql.types import iso, to_datetime
+
+Rows = list[dict[str, Any]]
 
 _MACRO = re.compile(r"@(epoch|week|day|hour|iso)\(([A-Za-z0-9_.:]+)\)")
 
@@ -36,6 +40,26 @@ def expand(text: str, dialect: str) -> str:
     """The SQL text with its macros written out for `sqlite` or `postgresql`, for use in `sqlalchemy.text`."""
     table = _POSTGRES if dialect == "postgresql" else _SQLITE
     return _MACRO.sub(lambda m: table[m[1]].format(m[2]), text)
+
+
+def driver_many(connection: Connection, statement: Any, names: Sequence[str]) -> Callable[[Rows], None]:  # noqa: ANN401
+    """Runs a statement over many rows by the driver's executemany: twice as fast as through SQLAlchemy's processors.
+
+    The rows must hold what the driver takes: storable text, JSON as text, moments by `moment`.
+    """
+    compiled = statement.compile(dialect=connection.dialect, column_keys=list(names))
+    order: list[str] | None = compiled.positiontup
+
+    def run(rows: Rows) -> None:
+        values: Any = rows if order is None else [tuple([row[name] for name in order]) for row in rows]
+        connection.exec_driver_sql(str(compiled), values)
+
+    return run
+
+
+def moment(dialect: str) -> Callable[[int], Any]:
+    """How the driver takes microseconds since 1970 UTC."""
+    return to_datetime if dialect == "postgresql" else iso
 
 
 def upsert(table: Table, dialect: str, *, keep: Sequence[str] = ()) -> Any:  # noqa: ANN401 - two dialects' Insert

@@ -16,7 +16,7 @@ from zlib import crc32
 from sqlalchemy import JSON, Connection, select, text
 
 from schemas.facts import Facts, SourceFact, Stamp
-from sql.dialect import upsert
+from sql.dialect import driver_many, upsert
 from sql.factrows import FRAGMENTS, PROGRESS, QUARANTINE, SIGNALS, SOURCES, Kind, storable_facts
 from sql.types import to_json
 
@@ -117,22 +117,18 @@ def _known(connection: Connection, kind: Kind[F], cluster: str, keys: Sequence[t
 
 
 def _writer(connection: Connection, kind: Kind[F]) -> Callable[[list[dict[str, Any]]], object]:
-    """Writes rows by executemany of the driver: the texts are clean and the JSON is made here, so that no value
-    passes through SQLAlchemy's processors (twice as fast for 10^5 rows).
-    """
+    """Writes rows of clean texts; the JSON is made here."""
     table = kind.table
     statement = upsert(table, connection.dialect.name, keep=kind.derived)
     names = [c.name for c in table.columns if c.name not in kind.derived]
-    compiled = statement.compile(dialect=connection.dialect, column_keys=names)
+    run = driver_many(connection, statement, names)
     documents = [c.name for c in table.columns if isinstance(c.type, JSON)]
-    order: list[str] | None = compiled.positiontup
 
     def write(rows: list[dict[str, Any]]) -> None:
         for row in rows:
             for name in documents:
                 row[name] = to_json(row[name])
-        values: Any = rows if order is None else [tuple([row[name] for name in order]) for row in rows]
-        connection.exec_driver_sql(str(compiled), values)
+        run(rows)
 
     return write
 

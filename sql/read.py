@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, bindparam, or_, select, update
 
+from sql.dialect import driver_many, moment
 from sql.factrows import SIGNALS, Kind
 from sql.load import Tally, Touched, batches
 from sql.models import ingests, run_fragments, signals, sources, training_progress
+from sql.types import storable
 
 F = TypeVar("F")
 _KEYS = 5_000
@@ -83,12 +85,29 @@ def update_placements(connection: Connection, rows: Iterable[Placement], cluster
         .where(signals.c.signal_id == bindparam("b_id"))
         .values({name: bindparam(f"b_{name}") for name in SIGNALS.derived})
     )
+    fixed: dict[str, str] = {}
     if cluster is not None:
-        statement = statement.where(signals.c.cluster == cluster)
-    names = ("b_id", "b_host", "b_first_at", "b_last_at", "b_signal", "b_component", "b_device")
-    total = 0
+        statement = statement.where(signals.c.cluster == bindparam("b_cluster"))
+        fixed["b_cluster"] = cluster
+    names = ("b_host", "b_first_at", "b_last_at", "b_signal", "b_component", "b_device", "b_id")
+    run = driver_many(connection, statement, names)
+    of, total = moment(connection.dialect.name), 0
     for chunk in batches(rows):
-        connection.execute(statement, [dict(zip(names, row, strict=True)) for row in chunk])
+        run(
+            [
+                {
+                    **fixed,
+                    "b_id": signal_id,
+                    "b_host": host and storable(host),
+                    "b_first_at": None if first is None else of(first),
+                    "b_last_at": None if last is None else of(last),
+                    "b_signal": signal and storable(signal),
+                    "b_component": component,
+                    "b_device": device and storable(device),
+                }
+                for signal_id, host, first, last, signal, component, device in chunk
+            ]
+        )
         total += len(chunk)
     return total
 
