@@ -125,12 +125,10 @@ def span(source: SourceFact, clock: ClockLike | None) -> tuple[int, int] | None:
 
 def hosts_of(source: SourceFact, clock: ClockLike | None) -> frozenset[str]:
     """Hosts that a job log names as its own: NCCL and srun lines, the node list, its path. Addresses are left out."""
-    found = {name for name, _ in source.names}
+    found = {name for name, _ in source.names} | {host for _, host in source.rank_hosts}
     for fact in source.facts:
         name, _, value = fact.partition("=")
-        if name.startswith("nccl_rank:"):
-            found.add(value)
-        elif name == "nodelist":
+        if name == "nodelist":
             found.update(expand_hosts(value))
     if source.host:
         found.add(source.host)

@@ -22,6 +22,7 @@ _NOT_TRAINING = re.compile(
     r"|tokeniz\w*|map|filter\w*|sanity|prepar\w*|processing|extract\w*|shuffl\w*|resolv\w*|import\w*|convert\w*|creating"
     r"|building|computing|capturing|compil\w*|warm-?up|resum\w*|restor\w*|checkpoint\w*|skipping|rendezvous)\b"
 )
+_TRAINING = re.compile(r"(?i)\btrain(?:ing)?\b")
 #: Numbers of steps that are settings or totals, not steps done.
 _NOT_STEPS = re.compile(
     r"(?i)\b(?:max\w*|total|effective|warm\w*|constant|decay|every|each|per|number of|num|n|accum\w*|logging|save|of)[ _-]"
@@ -117,17 +118,14 @@ def read_line(line: str) -> tuple[Form, str, int, float | None] | None:
     if mlperf.MARK in text:
         event = mlperf.step(text)
         return None if event is None else (_MLLOG[event[0].split("/", 1)[0]], *event)
-    other = _NOT_TRAINING.search(text) is not None
     for form in FORMS:
         if form.need and not any(word in text for word in form.need):
-            continue
-        if form.training_only and ((other and not _is_training(text)) or _NOT_STEPS.search(text)):
             continue
         m = None
         for m in form.pattern.finditer(text):  # noqa: B007 - bars glued into one line: the last one counts
             if form.name != "tqdm":
                 break
-        if m is None:
+        if m is None or (form.training_only and _is_other(text)):
             continue
         groups = m.groupdict()
         total = groups.get("total")
@@ -152,9 +150,11 @@ _MLLOG = {
 }
 
 
-def _is_training(text: str) -> bool:
-    """Whether a line with words of other work is a training line after all (`train ... step 5 loss 2.1 (eval off)`)."""
-    return bool(re.search(r"(?i)\btrain(?:ing)?\b", text) and LOSS.search(text))
+def _is_other(text: str) -> bool:
+    """Whether a line speaks of other work or of settings. A line of training with a loss may name both."""
+    if _NOT_STEPS.search(text):
+        return True
+    return bool(_NOT_TRAINING.search(text)) and not (_TRAINING.search(text) and LOSS.search(text))
 
 
 def trust(series: str) -> int:

@@ -63,6 +63,9 @@ _LOCAL_RANK = re.compile(r"\blocal[_ ]?rank[:= ]{1,3}(\d{1,4})\b", re.IGNORECASE
 _NCCL = re.compile(r"(?:^|[\s\]>])([\w.-]{0,60}[A-Za-z][\w.-]{0,60}):(\d{1,9}):(\d{1,9}) \[(\d{1,3})\] ")
 _SRUN_TASK = re.compile(r"srun: error: ([A-Za-z][\w.-]{0,80}): tasks? ([\d,-]{1,200}):")
 _HALF_DAY = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d) ([AP])M\b")
+#: What every stamp of job output holds: looking for this first spares most lines the search for stamps.
+_MAYBE_STAMP = re.compile(r"(?<![\d:])\d\d[:.]\d\d(?!\d)|\d{9}|\[ {0,9}\d{1,10}\.\d{6}\]")
+_NEAR = 200
 _QUALITY = {"utc": 5, "local": 4, "noyear": 3, "time": 2, "mono": 1, "none": 0}
 _HALF_DAY_US = 12 * 3600 * 1_000_000
 
@@ -174,7 +177,7 @@ def strip(line: str, *, labelled: bool | None = None) -> tuple[Stripped, dict[st
                     del extra["task"]
                     break
                 continue
-        found = find_stamp(out.text)
+        found = find_stamp(out.text) if _MAYBE_STAMP.search(out.text, 0, _NEAR) else None
         if found is None:
             break
         stamp, end = found
@@ -188,9 +191,9 @@ def strip(line: str, *, labelled: bool | None = None) -> tuple[Stripped, dict[st
         said = _SELF_RANK.search(text[:200]) if "ank" in text or "RANK" in text or "[RK" in text else None
         if said:
             out.rank, out.rank_said = int(next(g for g in said.groups() if g)), True
-    if local := _LOCAL_RANK.search(text[:200]):
+    if ("ocal" in text or "OCAL" in text) and (local := _LOCAL_RANK.search(text[:200])):
         extra.setdefault("local_rank", local[1])
-    nccl = _NCCL.search(text[:220])
+    nccl = _NCCL.search(text[:220]) if "NCCL" in text else None
     if nccl:
         out.host = out.host or short_host(nccl[1])
         extra["pid"], extra["gpu"] = nccl[2], nccl[4]

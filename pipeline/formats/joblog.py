@@ -8,7 +8,7 @@ NCCL's `host:pid:tid [gpu]` stay part of the message, because rules know them by
 The claim on a text is weak (0.35 for printable text, up to 0.7 with the words of training frameworks), so that a
 format that knows its records better always wins. Records (JSON, XML) and binary files are never claimed.
 
-`mark` yields: `job_id`, `world_size`, `nranks`, `nccl_rank:<nranks>:<rank>` (host), `nodelist`, `n_nodes`, `n_gpus`,
+`mark` yields: `job_id`, `world_size`, `nranks`, `rank_host`, `nodelist`, `n_nodes`, `n_gpus`,
 `nproc_per_node`, `master_addr`, `rdzv_id`, `nccl_version`, `driver_version`, `cuda_version`, `torch_version`.
 """
 
@@ -156,7 +156,7 @@ class JobLog:
             stamp = out.stamp
         text = _unbox(_unglue(out.text).rstrip())
         text = _RIGHT_COLUMN.sub("", text) if ".py:" in text else text
-        if stamp.kind == "none" and (inner := find_stamp(text)) is not None and text is not out.text:
+        if stamp.kind == "none" and "%|" in out.text and (inner := find_stamp(text)) is not None:
             stamp = inner[0]  # the message behind a progress bar has a stamp of its own
         if stamp.kind == "none":
             stamp = borrowed(back)
@@ -164,7 +164,7 @@ class JobLog:
             extra["utc_offset"] = offset
         return Frame(text, stamp, out.host, out.rank, None, extra)
 
-    def mark(self, line: str, frame: Frame) -> dict[str, str]:  # noqa: ARG002 - tags may be part of what is read
+    def mark(self, line: str, frame: Frame) -> dict[str, str]:
         text = clean(line)
         found: dict[str, str] = {}
         if m := _JOB_ID.search(text):
@@ -175,7 +175,9 @@ class JobLog:
             found["world_size"] = m[1]
         if "COMPLETE" in text and (m := _NCCL_INIT.search(text)):
             found["nranks"] = m[3]
-            found[f"nccl_rank:{m[3]}:{m[2]}"] = short_host(m[1])
+            if m[2] in (str(frame.rank), frame.extra.get("task")):
+                # The launcher's rank is also the communicator's: that is the world, not a group of it.
+                found["rank_host"] = f"{m[2]}={short_host(m[1])}"
         for name, pattern in (
             ("nodelist", _NODELIST), ("n_nodes", _NODES), ("nproc_per_node", _NPROC), ("rdzv_id", _RDZV),
             ("n_gpus", _DEVICES), ("nccl_version", _NCCL_VERSION), ("driver_version", _DRIVER),
