@@ -59,6 +59,10 @@ _PROSE_TEXT = (
 )
 _PROSE = frozenset(_PROSE_TEXT.split())
 _ENTROPY_BITS = 3.2
+#: A dotted name, a path or a stamp: words and numbers, never mixed, joined by signs.
+_NAME = re.compile(
+    r"[._/-]?(?:[A-Za-z]{1,40}\d{0,3}|\d{1,40})(?:[._/:-]{1,2}(?:[A-Za-z]{1,40}\d{0,3}|\d{1,40})){0,60}[._/-]?"
+)
 
 
 def _entropy(value: str) -> float:
@@ -86,8 +90,8 @@ def _keyed(match: re.Match[str]) -> str:
     mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
     if not mixed or value.startswith(("0x", "/", "GPU-", "MIG-")) or _entropy(value) < _ENTROPY_BITS:
         return match[0]
-    if re.fullmatch(r"[a-z_.-]+[0-9]{0,6}|[\d.:-]+", value):
-        return match[0]  # a name or a stamp
+    if _NAME.fullmatch(value):
+        return match[0]
     return f"{match['name']}{SECRET}"
 
 

@@ -56,7 +56,7 @@ def scan_range(rng: Range, ruleset: RulesetImpl, engine: BlockEngine, settings: 
     try:
         fmt = registry().get(source.format)
         if isinstance(stream, FileStream) and source.size is not None:
-            stream.length = min(stream.length, source.size)  # a file that grows meanwhile is read as it was found
+            stream.length = source.size  # a file that grows meanwhile is read as found; one that shrank is damaged
         if fmt is None:
             return _unknown(rng, stream)
         if not isinstance(fmt, LineFormat):

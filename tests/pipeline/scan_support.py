@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from classifiers.knowledge import load_ruleset
@@ -38,10 +39,7 @@ def scan_cut(source: Source, borders: Iterable[int] = (), name: str = "auto") ->
     """Facts of a plain source that is cut at these offsets."""
     inner = sorted(b for b in set(borders) if 0 < b < (source.size or 0))
     edges = [0, *inner, source.size or 0]
-    parts = [
-        scan_range(Range(source, a, b), ruleset(), engine(name), SETTINGS)
-        for a, b in zip(edges, edges[1:], strict=False)
-    ]
+    parts = [scan_range(Range(source, a, b), ruleset(), engine(name), SETTINGS) for a, b in pairwise(edges)]
     return merge_facts(parts)
 
 
@@ -61,9 +59,9 @@ def scan_file(path: Path, settings: Settings = SETTINGS) -> Facts:
 
 _NOISE = (
     "systemd[1]: Started Session {n} of user oda.",
-    "kernel: [{up}] audit: type=1400 audit({n}.123:45): apparmor=\"STATUS\" operation=\"profile_load\"",
+    'kernel: [{up}] audit: type=1400 audit({n}.123:45): apparmor="STATUS" operation="profile_load"',
     "chronyd[811]: Selected source 10.0.{b}.{b}",
-    "containerd[1422]: time=\"now\" level=info msg=\"shim disconnected\" id={n}",
+    'containerd[1422]: time="now" level=info msg="shim disconnected" id={n}',
     "sshd[{n}]: Connection closed by 10.1.{b}.9 port {n}",
 )
 _SIGNALS = (
@@ -91,10 +89,19 @@ def syslog(seed: int, lines: int, signals: float = 0.01, storm: int = 0, hosts: 
     return ("\n".join(out) + "\n").encode()
 
 
+def _clock(second: int) -> str:
+    return f"{second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+
+
 def _line(rng: random.Random, second: float, host: str, text: str) -> str:
     clock = int(second)
-    stamp = f"Mar {3 + clock // 86400:2d} {clock // 3600 % 24:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}"
-    values = {"n": rng.randrange(1000, 99999), "b": rng.randrange(256), "p": rng.choice(("4d", "b1")), "up": f"{1000 + second:.6f}"}
+    stamp = f"Mar {3 + clock // 86400:2d} {_clock(clock)}"
+    values = {
+        "n": rng.randrange(1000, 99999),
+        "b": rng.randrange(256),
+        "p": rng.choice(("4d", "b1")),
+        "up": f"{1000 + second:.6f}",
+    }
     return f"{stamp} {host} " + text.format(**values)
 
 
@@ -109,7 +116,7 @@ _JOB_SIGNALS = (
     "[rank{r}]: RuntimeError: CUDA error: an illegal memory access was encountered",
     "Traceback (most recent call last):",
     "ValueError: shapes {b} and {n} do not match",
-    "gx-0{r}:{n}:{n} [0] net_ib.cc:{n} NCCL WARN NET/IB: Got completion from peer 10.0.0.{b}<1> with status=12 opcode=0",
+    "gx-0{r}:{n}:{n} [0] net_ib.cc:{n} NCCL WARN NET/IB: Got completion from peer 10.0.0.{b}<1> with status=12",
 )
 
 
@@ -123,8 +130,9 @@ def job_log(seed: int, lines: int, signals: float = 0.01, end: str = "\n") -> by
             step += 1
             clock = 7 * step
             out.append(
-                f"[2026-03-03 {clock // 3600 % 24:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}] iteration {step:8d}/ 100000 | "
-                f"consumed samples: {step * 512:12d} | elapsed time per iteration (ms): 7000.1 | lm loss: 2.3{i % 10}E+00 |"
+                f"[2026-03-03 {_clock(clock)}] iteration {step:8d}/ 100000 | "
+                f"consumed samples: {step * 512:12d} | elapsed time per "
+                f"iteration (ms): 7000.1 | lm loss: 2.3{i % 10}E+00 |"
             )
         else:
             kinds = _JOB_SIGNALS if roll > 1 - signals else _JOB_NOISE

@@ -27,18 +27,24 @@ def _slow(path, monkeypatch):
 
 STORMS = {
     "syslog, two clocks": lambda i: (
-        f"Mar  3 {4 + i // 3600:02d}:{i // 60 % 60:02d}:{i % 60:02d} gx-{i % 3} kernel: [{5000 + i}.{i % 10**6:06d}] {_XID}"
+        f"Mar  3 {4 + i // 3600:02d}:{i // 60 % 60:02d}:{i % 60:02d} "
+        f"gx-{i % 3} kernel: [{5000 + i}.{i % 10**6:06d}] {_XID}"
     ),
     "uptime only": lambda i: f"[{5000 + i * 0.25:12.6f}] {_XID}",
-    "iso with microseconds": lambda i: f"2026-03-03T04:{i // 60 % 60:02d}:{i % 60:02d}.{i * 7919 % 10**6:06d}+00:00 gx-1 kernel: {_XID}",
+    "iso with microseconds": lambda i: (
+        f"2026-03-03T04:{i // 60 % 60:02d}:{i % 60:02d}.{i * 7919 % 10**6:06d}+00:00 gx-1 kernel: {_XID}"
+    ),
     "leap second and jumps back": lambda i: f"2026-03-03T23:59:{(i * 37) % 61:02d}+00:00 gx-1 kernel: {_XID}",
     "ranks in job output": lambda i: (
-        f"[rank{i % 90}]:[E303 04:{i // 60 % 60:02d}:{i % 60:02d}.{i * 7919 % 10**9:09d} ProcessGroupNCCL.cpp:629] [Rank {i % 90}] "
+        f"[rank{i % 90}]:[E303 04:{i // 60 % 60:02d}:{i % 60:02d}.{i * 7919 % 10**9:09d} "
+        f"ProcessGroupNCCL.cpp:629] [Rank {i % 90}] "
         "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
         "Timeout(ms)=600000) ran for 600029 milliseconds before timing out."
     ),
     "same text without a stamp": lambda i: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.",
-    "seconds in the text as well": lambda i: f"2026-03-03T04:31:{i % 60:02d}+00:00 gx-1 kernel: {_XID} at 04:31:{i % 60:02d}",
+    "seconds in the text as well": lambda i: (
+        f"2026-03-03T04:31:{i % 60:02d}+00:00 gx-1 kernel: {_XID} at 04:31:{i % 60:02d}"
+    ),
 }
 
 
@@ -47,7 +53,9 @@ def test_fast_and_full_reading_agree(tmp_path, monkeypatch, kind):
     path = _write(tmp_path, ["[    0.000000] Linux version 6.8"] + [STORMS[kind](i) for i in range(4000)])
     fast = scan_cut(source_of(path))
     assert fast == _slow(path, monkeypatch)
-    assert sum(s.count for s in fast.signals if s.rule in ("nv_xid", "pt_watchdog_timeout")) == 4000 or kind.startswith("same")
+    assert sum(s.count for s in fast.signals if s.rule in ("nv_xid", "pt_watchdog_timeout")) == 4000 or kind.startswith(
+        "same"
+    )
 
 
 def test_a_storm_of_100_000_lines_is_few_facts(tmp_path):
@@ -64,7 +72,9 @@ def test_a_storm_of_100_000_lines_is_few_facts(tmp_path):
 
 def test_many_ranks_keep_the_first_ones(tmp_path):
     kind = STORMS["ranks in job output"]
-    text = [kind(i).replace(f"rank{i % 90}]", f"rank{i}]").replace(f"[Rank {i % 90}]", f"[Rank {i}]") for i in range(1200)]
+    text = [
+        kind(i).replace(f"rank{i % 90}]", f"rank{i}]").replace(f"[Rank {i % 90}]", f"[Rank {i}]") for i in range(1200)
+    ]
     facts = scan_cut(source_of(_write(tmp_path, text)))
     timeouts = [s for s in facts.signals if s.rule == "pt_watchdog_timeout"]
     assert timeouts

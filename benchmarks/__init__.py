@@ -1,0 +1,1 @@
+"""Benchmarks. Each prints ratios from interleaved runs; absolute figures depend on the machine."""
