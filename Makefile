@@ -69,7 +69,7 @@ test: static
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 soak: $(TESTS)
-	@$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "soak or hypothesis" --hypothesis-profile=soak $(PYTEST_ARGS)
 
 example: $(CORE)
 	@$(BIN)/python examples/make_example.py $(EXAMPLE)

@@ -10,6 +10,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A time limit for one example says more about the machine than about the code. `make soak` tries many more.
+settings.register_profile("everyday", settings.default, deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile("soak", settings.default, deadline=None, max_examples=3000, derandomize=False)
+settings.load_profile("everyday")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +105,35 @@ def test_ingest_of_bad_input_is_done_and_told(tmp_path: Path):
     assert [
         r["component"] for r in json.loads(run("query", "incidents", "--format", "json", "--warehouse", url).output)
     ]
+
+
+def test_ingest_shows_its_progress_on_a_terminal_and_only_there(tmp_path: Path):
+    (tmp_path / "kern.log").write_text(KERNEL)
+    words = [sys.executable, "-m", "pipeline.cli.main", "ingest", str(tmp_path / "kern.log"), "--warehouse"]
+    piped = subprocess.run([*words, f"sqlite:///{tmp_path / 'a.db'}"], capture_output=True, text=True, check=True)
+    assert piped.stderr == ""
+    assert "incidents 1 new" in piped.stdout
+    screen, terminal = pty.openpty()
+    with subprocess.Popen(
+        [*words, f"sqlite:///{tmp_path / 'b.db'}"],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    ) as process:
+        os.close(terminal)
+        shown = b""
+        while True:
+            try:
+                part = os.read(screen, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(screen)
+    assert process.returncode == 0
+    for stage in (b"reading", b"loading", b"deciding"):
+        assert stage in shown
 
 
 def test_a_bare_direct_runner_is_refused(tmp_path: Path):
