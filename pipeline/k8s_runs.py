@@ -117,19 +117,19 @@ _SHORT_OF = frozenset(
 def merge_attempts(objects: list[Attempt], events: list[Attempt]) -> list[Attempt]:
     """Attempts of both kinds, each life once: what a pod object knows leads, events fill in and add earlier lives."""
     out = list(objects)
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for i, o in enumerate(out):
+        places[o.namespace, o.pod].append(i)
     for e in events:
-        same = [
-            i for i, o in enumerate(out)
-            if (o.namespace, o.pod) == (e.namespace, e.pod)
-            and (e.start == NO_STAMP or o.start == NO_STAMP or abs(o.start.us - e.start.us) <= _SAME_START_US)
-            and (e.end == NO_STAMP or o.start == NO_STAMP or e.end.us >= o.start.us)
-        ]  # fmt: skip
-        if not same:
+        mine = places[e.namespace, e.pod]
+        same = next((i for i in mine if _one_life(out[i], e)), None)
+        if same is None:
+            mine.append(len(out))
             out.append(e)
             continue
-        o = out[same[0]]
+        o = out[same]
         gone = o.end == NO_STAMP and e.end != NO_STAMP
-        out[same[0]] = replace(
+        out[same] = replace(
             o,
             node=o.node or e.node,
             start=o.start if o.start != NO_STAMP else e.start,
@@ -139,6 +139,13 @@ def merge_attempts(objects: list[Attempt], events: list[Attempt]) -> list[Attemp
             reason=o.reason or e.reason,
         )
     return out
+
+
+def _one_life(o: Attempt, e: Attempt) -> bool:
+    """Whether an attempt seen in events is the one that a pod object (or other events) tells of."""
+    if e.start != NO_STAMP and o.start != NO_STAMP and abs(o.start.us - e.start.us) > _SAME_START_US:
+        return False
+    return e.end == NO_STAMP or o.start == NO_STAMP or e.end.us >= o.start.us
 
 
 def _groups(attempts: Iterable[Attempt]) -> list[list[Attempt]]:

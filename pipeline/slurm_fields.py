@@ -52,16 +52,19 @@ def clean(value: str) -> str:
     return "" if value.lower() in EMPTY else value
 
 
+@lru_cache(maxsize=16384)
 def stamp(value: str) -> Stamp:
     """A time column: `local` where no offset is printed, `utc` with one, `NO_STAMP` for words and nonsense."""
     return parse_field(value) if clean(value) else NO_STAMP
 
 
+@lru_cache(maxsize=16384)
 def is_time(value: str) -> bool:
     """Whether the text can stand in a time column at all."""
     return not clean(value) or parse_field(value) != NO_STAMP
 
 
+@lru_cache(maxsize=16384)
 def seconds(value: str) -> int | None:
     """`1-00:15:56`, `09:48:37`, `00:23.779` as whole seconds; None for anything else."""
     m = _ELAPSED.fullmatch(value.strip())
@@ -71,6 +74,7 @@ def seconds(value: str) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + secs
 
 
+@lru_cache(maxsize=16384)
 def job_id(value: str) -> tuple[str, str] | None:
     """(`4242_7`, `batch`) of `4242_7.batch`; the job part keeps array task and component. None if it is no id."""
     m = _JOB_ID.fullmatch(value.strip())
@@ -85,29 +89,37 @@ def state(value: str) -> tuple[str, dict[str, str]]:
     `CANCELLED by 41077`, `CA`, `OUT_OF_ME+` (cut by a column) and `FAILED,REQUEUED` are understood; an unknown word is
     kept as it is, so that a newer Slurm loses nothing.
     """
+    word, extra = _state(value)
+    return word, dict(extra)
+
+
+@lru_cache(maxsize=4096)
+def _state(value: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     words = [w for w in re.split(r"[,|&]", value.strip()) if w]
     if not words:
-        return "", {}
+        return "", ()
     extra: dict[str, str] = {}
     if len(words) > 1:
         extra["state_flags"] = ",".join(words[1:])
     m = _STATE.match(words[0].strip().upper().replace(" BY ", " by "))
     if m is None:
-        return words[0].strip().upper(), extra
+        return words[0].strip().upper(), tuple(extra.items())
     if m["uid"]:
         extra["cancelled_by"] = m["uid"].rstrip("+").lower()
     word = STATES.get(m["word"], m["word"])
     if m["cut"]:
         whole = [s for s in STATE_WORDS if s.startswith(m["word"])]
         word = whole[0] if len(whole) == 1 else word
-    return word, extra
+    return word, tuple(extra.items())
 
 
+@lru_cache(maxsize=16384)
 def is_state(value: str) -> bool:
     """Whether the text is a job state of Slurm (cut ones included)."""
     return not value.strip() or state(value)[0] in STATE_WORDS
 
 
+@lru_cache(maxsize=16384)
 def exit_pair(value: str) -> tuple[int | None, int | None]:
     """(code, signal) of `1:0`, `0:9`, `137`; the signal is None where it is zero or not printed."""
     m = _EXIT.fullmatch(value.strip())
@@ -156,6 +168,7 @@ def nodes(value: str) -> tuple[tuple[str, ...], bool]:
     return tuple(dict.fromkeys(short_host(n) for n in names if n)), whole
 
 
+@lru_cache(maxsize=16384)
 def tres_gpus(value: str) -> int | None:
     """GPUs in a TRES list (`cpu=96,gres/gpu=8,gres/gpu:h100=8`): the untyped count, else the sum of the types.
 

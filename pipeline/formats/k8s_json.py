@@ -33,6 +33,12 @@ _KIND = re.compile(rb'"kind"\s*:\s*"(?:List|Event|Pod|Node|Job|JobSet|RayCluster
 _SHAPE = re.compile(rb'"(?:involvedObject|regarding|containerStatuses|nodeInfo|firstTimestamp)"\s*:')
 #: Conditions that are good when True; all others are good when False.
 _GOOD_TRUE = frozenset({"Ready", "SuccessfulMountVolume"})
+#: Steps of every healthy start, of which a dump is full: no rule speaks of them.
+_ROUTINE = frozenset(
+    {"Scheduled", "Pulling", "Pulled", "Created", "Started", "AddedInterface", "SuccessfulCreate",
+     "SuccessfulCreatePod", "SuccessfulCreateService", "SuccessfulAttachVolume", "SuccessfulMountVolume",
+     "ScalingReplicaSet", "LeaderElection"}
+)  # fmt: skip
 _BAD_JOB = frozenset({"Failed", "FailureTarget", "Suspended", "Restarting"})
 
 
@@ -150,6 +156,9 @@ class _Reader:
             self.conditions(obj, kind, offset, line, "")
 
     def event(self, e: k8s.Event) -> None:
+        if e.type == "Normal" and e.reason in _ROUTINE:
+            self.out.stamps += [e.first, e.last]
+            return
         host = e.host or self.nodes.get(e.pod, "")
         sentence = f"k8s event reason={e.reason} {self.about(e.kind, e.pod)} type={e.type}: {k8s.one_line(e.message)}"
         self.say(sentence, e.offset, e.line, e.first, host)
