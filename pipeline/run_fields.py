@@ -20,6 +20,10 @@ from schemas.identity import log_run_key, run_key
 from schemas.settings import Settings
 from schemas.subject import JobRun
 
+#: Groups of the marker rules that hold a checkpoint's step and path.
+_STEP_FIELDS = ("step", *(f"step{i}" for i in range(2, 6)))
+_PATH_FIELDS = ("path", *(f"path{i}" for i in range(2, 8)))
+_STEP_IN_PATH = re.compile(r"(?i)(?:checkpoint|global_?step|step|iter(?:ation)?)[-_=]?0{0,8}(\d{1,10})(?!\d)")
 ENDED_WELL = frozenset({"COMPLETED", "SUCCEEDED"})
 #: States in which an end by the run's own plan is not believed.
 _NOT_PLANNED = frozenset({"NODE_FAIL", "OUT_OF_MEMORY", "OOM_KILLED", "BOOT_FAIL", "FAILED", "PREEMPTED", "EVICTED"})
@@ -273,12 +277,13 @@ def _resume(
     if chosen is None:
         return None, None, None
     part, mark = chosen
-    step = mark.field("step", "step2", "step3")
-    path = mark.field("path", "path2", "path3", "path4")
+    step, path = mark.field(*_STEP_FIELDS), mark.field(*_PATH_FIELDS)
+    if not step and (named := _STEP_IN_PATH.search(path)):
+        step = named[1]
     before = [s.step for s in part.steps() if s.offset <= mark.offset and s.step is not None]
     number = int(step) if step.isdigit() else (before[-1] if before and progress.unit == "step" else None)
-    near = [x for x in (m for _, m in saved) if x.field("path", "path2", "path3", "path4")]
-    path = path or (near[-1].field("path", "path2", "path3", "path4") if near else "")
+    near = [m for _, m in saved if m.field(*_PATH_FIELDS)]
+    path = path or (near[-1].field(*_PATH_FIELDS) if near else "")
     return number, re.sub(r"[.,;:)\]]+$", "", path) or None, utc(mark.stamp, clocks.get(part.source_id))
 
 

@@ -400,3 +400,25 @@ def test_labelled_benchmark_runs(shared_data: Path):
         if label["outcome"] == "incomplete":
             assert run.end_known, label["file"]
             assert "end_marker=missing" in run.extra, label["file"]
+
+
+@pytest.mark.parametrize(
+    ("saved", "step", "path"),
+    [
+        ("  successfully saved checkpoint at iteration   30 to /ckpt/a\n", 30, "/ckpt/a"),
+        ("Saving model checkpoint to /ckpt/checkpoint-30\nstep 31 loss 2.0\n", 30, "/ckpt/checkpoint-30"),
+        ("Saving model checkpoint to /ckpt/checkpoint-30\n", None, None),  # nothing says that it was finished
+        ("Async checkpoint save for step 29 (/ckpt/x.ckpt) finalized successfully.\n", 29, "/ckpt/x.ckpt"),
+        ("Global Checkpoint Save : Rank: 0 : Iteration: 28 : Start time: 1744408121.151s : Save duration: 4.389s\n", 28, None),
+        ("Checkpoint saved to /ckpt/last.pt\n", 30, "/ckpt/last.pt"),
+    ],
+)  # fmt: skip
+def test_the_checkpoint_to_go_back_to(tmp_path: Path, saved: str, step: int | None, path: str | None):
+    run = only(runs(tmp_path, {"job.log": steps(1, 30) + saved + CRASH}))
+    assert (run.resume_step, run.resume_path) == (step, path)
+
+
+def test_ray_restarts_its_worker_group(tmp_path: Path):
+    group = "(TrainController pid=9) Attempting to start training worker group of size 16 with the following resources: [{'GPU': 1}] * 16\n"
+    first, second = runs(tmp_path, {"job.log": group + steps(1, 30) + CRASH + group + steps(20, 40, 9)})
+    assert (first.in_job_attempt, first.last_step, second.first_step, second.truncated) == (True, 30, 20, True)
