@@ -20,6 +20,7 @@ from classifiers.knowledge.healthy import healthy_text
 from classifiers.lock import check_lock
 from classifiers.matching.anchors import MIN_BYTES, literal_length, parse_anchor
 from classifiers.matching.backtracking import can_match_line_end, problems
+from classifiers.matching.examples import examples
 from schemas.taxonomy import DECIDING_WORDS, components
 
 #: Tags with a meaning to the pipeline or the engine.
@@ -215,6 +216,24 @@ class UnusedAnchors(RuleLint):
                 yield f"anchor {written!r} occurs in no sample"
 
 
+class UncoveredWays(RuleLint):
+    """A way through the pattern without an anchor is a line that no scan finds."""
+
+    name = "uncovered-way"
+    severity = "warning"
+    meaning = "each alternative of a pattern should contain an anchor"
+
+    def check(self, rule: Rule) -> Iterable[str]:
+        anchors = [parse_anchor(a) for a in rule.anchors]
+        try:
+            ways = examples(rule.pattern)
+            bare = [way for way in ways if not any(a.occurs_in(way) for a in anchors)]
+        except re.error:
+            return
+        if bare:
+            yield f"{len(bare)} of {len(ways)} ways through the pattern have no anchor, as {bare[0][:80]!r}"
+
+
 class Samples(RuleLint):
     """A rule shows what it matches and, where something is near, what it does not."""
 
@@ -325,6 +344,7 @@ RULE_LINTS: tuple[RuleLint, ...] = (
     EnginesAccept(),
     Anchors(),
     UnusedAnchors(),
+    UncoveredWays(),
     Samples(),
     Vocabulary(),
     Sources(),

@@ -61,6 +61,11 @@ def test_good_rule_has_no_finding() -> None:
         ("anchors", {"anchors": (r"re:adapter\sgone",)}, "line end"),
         ("anchors", {"anchors": ("re:adapter gone(",)}, "does not compile"),
         ("unshown-anchor", {"anchors": ("acme_nic: adapter gone", "adapter lost")}, "occurs in no sample"),
+        (
+            "uncovered-way",
+            {"pattern": "acme_nic: adapter (?:gone|lost) from (?P<bdf>[0-9a-f:.]{7,12})"},
+            "1 of 2 ways",
+        ),
         ("samples", {"must_match": ()}, "no must_match"),
         ("samples", {"must_match": ("acme_nic: adapter gone from home",)}, "does not match"),
         ("samples", {"must_not_match": GOOD.must_match}, "must_not_match lists"),

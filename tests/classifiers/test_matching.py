@@ -17,6 +17,7 @@ from classifiers.knowledge.healthy import healthy_text
 from classifiers.matching import MARK, hit_lines, make_engine, parse_anchor
 from classifiers.matching.anchors import derive, literal_length
 from classifiers.matching.backtracking import can_match_line_end, degree, problems
+from classifiers.matching.examples import examples
 from classifiers.matching.hyperscan_engine import HyperscanEngine
 from classifiers.matching.lines import line_bounds
 
@@ -165,6 +166,20 @@ def test_kinds_of_anchors() -> None:
     assert parse_anchor(r"re:ab{2,4}c").occurs_in("xabbbc")
     assert literal_length(parse_anchor(r"re:ab{2,4}c")) == 4
     assert literal_length(parse_anchor("é")) == 2
+
+
+@pytest.mark.parametrize("rule", RULES.rules.values(), ids=lambda r: r.id)
+def test_engines_agree_on_made_up_lines(rule) -> None:
+    """One line for each way through the pattern: both engines see the same anchors in it."""
+    made = [text for text in examples(rule.pattern, 64) if "\n" not in text]
+    assert all(re.search(rule.pattern, text) for text in made)
+    assert hit_lines(FAST, "\n".join(made).encode()) == hit_lines(SLOW, "\n".join(made).encode())
+
+
+def test_examples_show_each_alternative() -> None:
+    assert examples(r"(?:ab|cd)?e\d{2,4}f") == ["e00f", "abe00f", "cde00f"]
+    assert examples(r"^x[^\d ]+$") == ["xa"]
+    assert len(examples("|".join(f"word{i}" for i in range(300)))) == 300
 
 
 @pytest.mark.parametrize(
