@@ -15,7 +15,7 @@ from dataclasses import replace
 from classifiers.engine.candidates import Candidate
 from classifiers.engine.explain import before, linked
 from classifiers.engine.outcome import Outcome
-from classifiers.engine.resolve import base_weight, resolve
+from classifiers.engine.resolve import base_weight, cleared, resolve
 from classifiers.engine.shapes import SHAPES
 from schemas.subject import Event, Subject
 from schemas.taxonomy import components, is_named
@@ -48,8 +48,11 @@ def _family(event: Event) -> str:
 def from_events(subject: Subject) -> list[Candidate]:
     """One candidate an event that may be a cause."""
     out = []
+    heavy = [e for e in subject.events if base_weight(e) >= 0.5]
     for event in subject.events:
-        weight = base_weight(event)
+        # Heat and link errors come minutes before the loss that they cause, while training still goes on.
+        precursor = cleared(event) and any(linked(event, e) and before(e, event) is not True for e in heavy)
+        weight = base_weight(event, precursor=precursor)
         component, alt = resolve(event)
         if weight > 0 and component and is_named(component):
             out.append(

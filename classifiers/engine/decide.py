@@ -152,7 +152,7 @@ def _roles(subject: Subject, lead: Sequence[Event], end_us: int | None) -> tuple
     for event in subject.events:
         if event.id in root_ids:
             role = "root"
-        elif cleared(event) or event.component in ("informational", "clock"):
+        elif (cleared(event) and event.id not in lead_ids) or event.component in ("informational", "clock"):
             role = "context"
         elif "teardown" in event.tags or _after_end(event, end_us):
             role = "teardown"

@@ -49,6 +49,8 @@ def _where(a: Event, b: Event, where: str) -> bool:
 
 def linked(a: Event, b: Event) -> bool:
     """Whether the knowledge says that `a` explains `b`: a back pointer of `b`, or one of its links."""
+    if a.id == b.id:
+        return False
     if b.back and (a.signal == b.back or a.signal.startswith(b.back + ".")) and _same_host(a, b):
         return True
     for cause, where, within_s in b.links:

@@ -81,10 +81,13 @@ def cleared(event: Event) -> bool:
     return event.progress_after >= CLEARED_STEPS and event.component != "gpu.sdc"
 
 
-def base_weight(event: Event) -> float:
-    """See the module's docstring. 0 for symptoms, context, cleared and silent events."""
+def base_weight(event: Event, *, precursor: bool = False) -> float:
+    """See the module's docstring. 0 for symptoms, context, cleared and silent events.
+
+    precursor: what it would weigh had training not gone on after it.
+    """
     component, _ = resolve(event)
-    if not component or cleared(event):
+    if not component or (cleared(event) and not precursor):
         return 0.0
     if event.role in ("symptom", "context") and not own_exception(event):
         return 0.0

@@ -233,7 +233,7 @@ def several_devices_lost(subject: Subject) -> Iterable[Candidate]:
                 "host.ioboard",
                 0.7,
                 "devices_below_one_bridge",
-                (bridge[0], *lost),
+                (*bridge, *lost),
                 f"{len(devices)} GPUs were lost below one bridge",
                 "shape",
                 "host.pcie",
