@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.cli.options import format_option, settings, settings_options, warehouse_option
+from pipeline.cli.options import examples, format_option, settings, settings_options, warehouse_option
 from pipeline.cli.output import emit_json, plain
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
 
 @click.command(
     "collect",
-    epilog="Examples:  faultbeam collect --job 4711     faultbeam collect --job 4711 slurm-4711.out > fetch.sh",
+    epilog=examples("faultbeam collect --job 4711", "faultbeam collect --job 4711 slurm-4711.out > fetch.sh"),
 )
 @click.option("--job", metavar="ID", required=True, help="The job whose evidence is incomplete.")
 @click.argument("paths", metavar="[PATH...]", nargs=-1)

@@ -6,16 +6,16 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.cli.options import format_option, warehouse_option
+from pipeline.cli.options import examples, format_option, warehouse_option
 from pipeline.cli.output import emit_json
 
 
-@click.group("db", epilog="Example:  faultbeam db upgrade --warehouse postgresql://me@db/faultbeam")
+@click.group("db", epilog=examples("faultbeam db upgrade --warehouse postgresql://me@db/faultbeam"))
 def command() -> None:
     """Create, upgrade or check the warehouse's schema."""
 
 
-@command.command("upgrade", epilog="Example:  faultbeam db upgrade --warehouse sqlite:///faultbeam.db")
+@command.command("upgrade", epilog=examples("faultbeam db upgrade --warehouse sqlite:///faultbeam.db"))
 @warehouse_option()
 def upgrade_command(warehouse: str) -> None:
     """Bring the tables and views up to this version; creates them where there are none."""
@@ -25,7 +25,7 @@ def upgrade_command(warehouse: str) -> None:
     click.echo(f"{state.url}: schema {state.current}, up to date")
 
 
-@command.command("check", epilog="Example:  faultbeam db check || faultbeam db upgrade")
+@command.command("check", epilog=examples("faultbeam db check || faultbeam db upgrade"))
 @warehouse_option()
 @format_option
 def check_command(warehouse: str, output_format: str) -> None:

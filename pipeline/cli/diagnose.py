@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pipeline.cli.options import (
+    examples,
     format_option,
     parse_time,
     period_options,
@@ -20,9 +21,11 @@ from pipeline.cli.output import warn_unread
 
 @click.command(
     "diagnose",
-    epilog="Examples:  faultbeam diagnose slurm-4711.out kern.log     "
-    "journalctl -k -o short-iso | faultbeam diagnose -     "
-    "faultbeam diagnose logs.tar.gz --job 4711 --format json",
+    epilog=examples(
+        "faultbeam diagnose slurm-4711.out kern.log",
+        "journalctl -k -o short-iso | faultbeam diagnose -",
+        "faultbeam diagnose logs.tar.gz --job 4711 --format json",
+    ),
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--job", metavar="ID", help="Only this job.")

@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.cli.options import format_option, warehouse_option
+from pipeline.cli.options import examples, format_option, warehouse_option
 from pipeline.cli.output import emit_json, emit_table
 
 
-@click.command("doctor", epilog="Example:  faultbeam doctor --warehouse postgresql+psycopg://me@db/faultbeam")
+@click.command("doctor", epilog=examples("faultbeam doctor --warehouse postgresql+psycopg://me@db/faultbeam"))
 @warehouse_option()
 @format_option
 def command(warehouse: str, output_format: str) -> None:

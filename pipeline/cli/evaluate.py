@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.cli.options import format_option, settings, settings_options
+from pipeline.cli.options import examples, format_option, settings, settings_options
 from pipeline.cli.output import emit_json, emit_table, plain
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "evaluate",
-    epilog="Example:  faultbeam evaluate tests/cases --verbose    (each folder in it has logs and a case.json)",
+    epilog=examples("faultbeam evaluate tests/cases --verbose    (each folder in it has logs and a case.json)"),
 )
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--verbose", "-v", is_flag=True, help="One line a case: expected, answer, confidence, cause, verdict.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.cli.options import format_option, settings, settings_options, warehouse_option
+from pipeline.cli.options import examples, format_option, settings, settings_options, warehouse_option
 from pipeline.cli.output import emit_json
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "explain",
-    epilog="Examples:  faultbeam explain 3f9a2c     faultbeam explain 3f9a2c logs.tar.gz    (without a warehouse)",
+    epilog=examples("faultbeam explain 3f9a2c", "faultbeam explain 3f9a2c logs.tar.gz    (without a warehouse)"),
 )
 @click.argument("incident", metavar="INCIDENT")
 @click.argument("paths", metavar="[PATH...]", nargs=-1)

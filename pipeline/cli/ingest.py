@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.cli.options import format_option, parse_assignment, settings, settings_options, warehouse_option
+from pipeline.cli.options import examples, format_option, parse_assignment, settings, settings_options, warehouse_option
 from pipeline.cli.output import emit_json, warn_unread
 
 if TYPE_CHECKING:
@@ -21,8 +21,11 @@ _STAGES = {"scan": "reading", "load": "loading", "decide": "deciding"}
 
 @click.command(
     "ingest",
-    epilog="Examples:  faultbeam ingest logs.tar.gz --cluster heron     faultbeam ingest /var/log/cluster "
-    "--warehouse postgresql://me@db/faultbeam     faultbeam ingest logs --beam-option direct_num_workers=2",
+    epilog=examples(
+        "faultbeam ingest logs.tar.gz --cluster heron",
+        "faultbeam ingest /var/log/cluster --warehouse postgresql://me@db/faultbeam",
+        "faultbeam ingest logs --beam-option direct_num_workers=2",
+    ),
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option(

@@ -7,7 +7,7 @@ import os
 
 import click
 
-from pipeline.cli.options import format_option, warehouse_option
+from pipeline.cli.options import examples, format_option, warehouse_option
 from pipeline.cli.output import emit_json
 
 
@@ -21,7 +21,7 @@ def _user() -> str:
 
 @click.command(
     "label",
-    epilog='Example:  faultbeam label 3f9a2c --component net.nic --note "adapter replaced, ticket 118"',
+    epilog=examples('faultbeam label 3f9a2c --component net.nic --note "adapter replaced, ticket 118"'),
 )
 @click.argument("incident", metavar="INCIDENT")
 @click.option("--component", required=True, metavar="ID", help="The component that it was, like gpu.hbm.")

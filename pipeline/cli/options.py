@@ -44,6 +44,12 @@ def parse_assignment(value: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
+def examples(*lines: str) -> str:
+    """The end of a command's help: one example a line, not wrapped."""
+    head = "Example:" if len(lines) == 1 else "Examples:"
+    return "\b\n" + "\n".join([head, *(f"  {line}" for line in lines)])
+
+
 def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     def apply(function: F) -> F:
         for decorator in reversed(decorators):

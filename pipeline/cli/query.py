@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.cli.options import format_option, parse_assignment, warehouse_option
+from pipeline.cli.options import examples, format_option, parse_assignment, warehouse_option
 from pipeline.cli.output import emit_json, emit_rows
 
 if TYPE_CHECKING:
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 @click.command(
     "query",
-    epilog="Examples:  faultbeam query --list     faultbeam query interruptions_by_component     "
-    "faultbeam query job_evidence --param job=4711 --format json",
+    epilog=examples(
+        "faultbeam query --list",
+        "faultbeam query interruptions_by_component",
+        "faultbeam query job_evidence --param job=4711 --format json",
+    ),
 )
 @click.argument("name", required=False)
 @click.option("--list", "list_all", is_flag=True, help="Name all saved queries with their parameters.")

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from pipeline.cli.options import format_option, period_options, settings, settings_options, warehouse_option
+from pipeline.cli.options import examples, format_option, period_options, settings, settings_options, warehouse_option
 from pipeline.cli.output import emit_json, emit_table
 
 
-@click.command("reattribute", epilog="Example:  faultbeam reattribute --since 2026-03-01")
+@click.command("reattribute", epilog=examples("faultbeam reattribute --since 2026-03-01"))
 @period_options
 @warehouse_option()
 @settings_options

@@ -44,14 +44,15 @@ def diagnosis_lines(document: Diagnosis) -> Iterator[str]:
     yield from _inputs(document)
 
 
-def incident_lines(incident: IncidentDoc) -> Iterator[str]:
-    """One incident: what to do, what it was, on what evidence, what is missing."""
+def incident_lines(incident: IncidentDoc, *, evidence: bool = True) -> Iterator[str]:
+    """One incident: what to do, what it was, on what evidence (where wanted), what is missing."""
     yield restart_line(incident)
     yield ""
     yield from _facts(incident)
-    yield ""
-    yield "Evidence" if incident.evidence else "Evidence: none was found"
-    yield from _evidence(incident.evidence)
+    if evidence:
+        yield ""
+        yield "Evidence" if incident.evidence else "Evidence: none was found"
+        yield from _evidence(incident.evidence)
     if incident.alternatives:
         yield ""
         others = ", ".join(f"{a.component} {a.confidence:.2f}" for a in incident.alternatives)
@@ -74,12 +75,11 @@ def restart_line(incident: IncidentDoc) -> str:
 
 
 def _facts(incident: IncidentDoc) -> Iterator[str]:
-    subject = f"job {plain(incident.job_id)}" if incident.job_id else "the job of this log"
-    if incident.kind == "host_fault":
-        subject = f"host {plain(incident.first_failing.host) or 'not known'}"
-    if incident.attempt:
-        subject += f", attempt {incident.attempt + 1}"
-    rows: list[tuple[str, str]] = [("What", f"{subject}: {plain(incident.summary)}")]
+    rows: list[tuple[str, str]] = []
+    if incident.job_id:
+        attempt = f", attempt {incident.attempt + 1}" if incident.attempt else ""
+        rows.append(("Job", f"{plain(incident.job_id)}{attempt}"))
+    rows.append(("What", plain(incident.summary)))
     row = f" ({incident.llama3_row})" if incident.llama3_row else ""
     rows.append(("Cause", f"{incident.component}{row}, {plain(incident.cause)}"))
     rows.append(("Confidence", f"{incident.confidence:.2f}, by {incident.decided_by}"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipeline.cli.options import format_option
+from pipeline.cli.options import examples, format_option
 from pipeline.cli.output import emit_json, emit_rows, plain
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def _ruleset(folder: Path | None) -> RulesetImpl:
     return load_ruleset() if folder is None else load_ruleset(folder / "rules")
 
 
-@click.group("rules", epilog="Example:  faultbeam rules show xid.94")
+@click.group("rules", epilog=examples("faultbeam rules show xid.94"))
 def command() -> None:
     """List, show, lint and test the knowledge."""
 
 
-@command.command("list", epilog="Example:  faultbeam rules list --component gpu.hbm")
+@command.command("list", epilog=examples("faultbeam rules list --component gpu.hbm"))
 @click.option("--component", metavar="ID", help="Only rules for this component or deciding word.")
 @click.option("--family", metavar="NAME", help="Only rules of this family, like kernel or job.")
 @click.option("--maturity", type=click.Choice(["stable", "incubating", "retired"]), help="Only rules this mature.")
@@ -60,7 +60,7 @@ def list_command(
     emit_rows(output_format, ["rule", "family", "component", "role", "maturity", "meaning"], rows)
 
 
-@command.command("show", epilog="Examples:  faultbeam rules show nv_xid     faultbeam rules show xid.94")
+@command.command("show", epilog=examples("faultbeam rules show nv_xid", "faultbeam rules show xid.94"))
 @click.argument("name", metavar="RULE|SIGNAL")
 @_folder_option
 @format_option
@@ -114,7 +114,7 @@ def _print_fields(data: dict[str, Any]) -> None:
     click.echo()
 
 
-@command.command("lint", epilog="Examples:  faultbeam rules lint     faultbeam rules lint --fix")
+@command.command("lint", epilog=examples("faultbeam rules lint", "faultbeam rules lint --fix"))
 @click.option("--fix", is_flag=True, help="Write the lock first, as `rules lock` does.")
 @click.option(
     "--healthy",
@@ -153,7 +153,7 @@ def lint_command(fix: bool, healthy: Path | None, warnings: bool, folder: Path |
 
 @command.command(
     "test",
-    epilog='Examples:  faultbeam rules test     faultbeam rules test --text "NVRM: Xid (PCI:0000:4d:00): 79, ..."',
+    epilog=examples("faultbeam rules test", 'faultbeam rules test --text "NVRM: Xid (PCI:0000:4d:00): 79, ..."'),
 )
 @click.argument("names", metavar="[RULE]...", nargs=-1)
 @click.option("--text", help="Say which rules match this line, and what it means.")
@@ -202,7 +202,7 @@ def _match(ruleset: RulesetImpl, text: str, output_format: str) -> None:
     emit_rows(output_format, ["rule", "signal", "component", "role", "device", "meaning"], rows)
 
 
-@command.command("lock", epilog="Example:  faultbeam rules lock")
+@command.command("lock", epilog=examples("faultbeam rules lock"))
 @_folder_option
 def lock_command(folder: Path | None) -> None:
     """Write the lock: the ruleset number goes up by one if any rule or table changed."""

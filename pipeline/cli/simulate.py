@@ -6,14 +6,17 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.options import examples
 from pipeline.cli.output import emit_json
 
 
 @click.command(
     "simulate",
-    epilog="Examples:  faultbeam simulate sim --preset small     "
-    "faultbeam simulate big --preset llama3-54d --site k8s --seed 7     "
-    "faultbeam simulate sim --check",
+    epilog=examples(
+        "faultbeam simulate sim --preset small",
+        "faultbeam simulate big --preset llama3-54d --site k8s --seed 7",
+        "faultbeam simulate sim --check",
+    ),
 )
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
 @click.option("--preset", metavar="NAME", default=None, help="small (default), llama3-54d or hsdp-mix.")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from pipeline.cli.output import plain, when
 from pipeline.cli.render import incident_lines
 from schemas.subject import Decision, EvidenceItem
 
+#: From which uncertainty on a time is shown with it, seconds.
+_LOOSE_S = 5.0
 _ROLE = {
     "root": "the cause",
     "cascade": "followed from it",
@@ -30,7 +33,7 @@ def explain_lines(decision: Decision) -> Iterator[str]:
     yield from _alternatives(decision)
     yield ""
     yield "-" * 72
-    yield from incident_lines(incident(decision))
+    yield from incident_lines(incident(decision), evidence=False)
 
 
 def timeline_lines(decision: Decision) -> Iterator[str]:
@@ -45,19 +48,27 @@ def timeline_lines(decision: Decision) -> Iterator[str]:
         ):
             if us is not None:
                 marks.append((us / 1e6, 0, [f"  {when(us) or '':<21} {text}"]))
-    without_time: list[EvidenceItem] = []
-    for item in decision.evidence:
-        if item.event.t is None:
-            without_time.append(item)
-        else:
-            marks.append((item.event.t, 1 + item.event.offset, list(_item(item))))
+    timed = [i for i in decision.evidence if i.event.t is not None]
+    for item, times in _collapsed(sorted(timed, key=lambda i: (i.event.t or 0.0, i.event.offset))):
+        marks.append((item.event.t or 0.0, 1 + item.event.offset, list(_item(item, times))))
     for _, _, lines in sorted(marks, key=lambda m: (m[0], m[1])):
         yield from lines
-    for item in sorted(without_time, key=lambda i: (i.event.source, i.event.offset)):
-        yield from _item(item)
+    without_time = [i for i in decision.evidence if i.event.t is None]
+    for item, times in _collapsed(sorted(without_time, key=lambda i: (i.event.source, i.event.offset))):
+        yield from _item(item, times)
 
 
-def _item(item: EvidenceItem) -> Iterator[str]:
+def _collapsed(items: Sequence[EvidenceItem]) -> Iterator[tuple[EvidenceItem, int]]:
+    """Neighbours that only say the same again, like one save after the other: the last of them, and how many."""
+    for _, run in groupby(items, key=lambda i: (i.role, i.event.signal, i.event.host, i.event.device)):
+        held = list(run)
+        if held[0].role == "context":
+            yield held[-1], len(held)
+        else:
+            yield from ((item, 1) for item in held)
+
+
+def _item(item: EvidenceItem, times: int = 1) -> Iterator[str]:
     event = item.event
     stamp = when(round(event.t * 1e6)) if event.t is not None else "time not known"
     where = " ".join(plain(v) for v in (event.host, event.device) if v)
@@ -67,7 +78,10 @@ def _item(item: EvidenceItem) -> Iterator[str]:
     many = f" x{event.count}" if event.count > 1 else ""
     at = f"{plain(event.source)}:{event.line}" if event.line is not None else f"{plain(event.source)}@{event.offset}"
     lead = f"  {stamp:<21} {_ROLE.get(item.role, item.role):<17}"
-    yield f"{lead}{plain(event.signal)}{many}  {where}{rank}".rstrip() + f"  [{at}]"
+    # A stamp may be borrowed from an earlier line: what was printed between the two could be as late as this.
+    loose = f", time +-{event.unc:.0f} s" if event.t is not None and event.unc >= _LOOSE_S else ""
+    before = f", the last of {times}" if times > 1 else ""
+    yield f"{lead}{plain(event.signal)}{many}  {where}{rank}".rstrip() + f"  [{at}{loose}{before}]"
     text = plain(event.text)
     yield f"{'':<24}| {text[:400]}{' ...' if len(text) > 400 else ''}"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from pipeline.cli.options import format_option
+from pipeline.cli.options import examples, format_option
 from pipeline.cli.output import emit_json
 
 
-@click.command("version", epilog="Example:  faultbeam version --format json")
+@click.command("version", epilog=examples("faultbeam version --format json"))
 @format_option
 def command(output_format: str) -> None:
     """Print the versions of faultbeam and of its ruleset."""
