@@ -23,6 +23,7 @@ from schemas.facts import SourceFact, Stamp
 _SLURM_FILE = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_(\d{1,7}))?(?:[.-][^/]{0,80})?$")
 _JOB_FOLDER = re.compile(r"(?:^|/)jobs?[/_-](\d{2,12})(?:_(\d{1,7}))?(?=[/._-]|$)", re.IGNORECASE)
 _JOB_FILE = re.compile(r"(?:^|/)[^/]{0,120}?[._-](\d{3,12})(?:_(\d{1,7}))?\.(?:out|err|log|txt|o|e)(?:\.\w{1,4})?$")
+_NUMBER_FILE = re.compile(r"(?:^|/)(\d{2,12})(?:_(\d{1,7}))?\.(?:out|err|log|txt)$")
 _PBS_FILE = re.compile(r"\.[oe](\d{2,12})(?:\.\w{1,4})?$")
 _DATE = re.compile(r"(?:19|20)\d{6}(?:\d{4,6})?$")
 _RANK_WORD = re.compile(
@@ -50,7 +51,10 @@ class PathId:
 
 @dataclass(slots=True)
 class LogGroup:
-    """Logs of one run (or of one job's attempts). span: first and last stamp in UTC microseconds, None if unknown."""
+    """Logs of one run (or of one job's attempts).
+
+    span: first and last stamp in UTC microseconds, None if unknown. task, attempt: numbers in their paths, -1 for none.
+    """
 
     key: tuple[str, ...]
     root: str
@@ -77,6 +81,9 @@ def path_id(path: str) -> PathId | None:
         return PathId(m[1], int(m[2]) if m[2] else -1, True)
     if m := _JOB_FOLDER.search(name):
         return PathId(m[1], int(m[2]) if m[2] else -1, True)
+    if m := _NUMBER_FILE.search(name):
+        # ranks are named by small numbers too
+        return None if _DATE.match(m[1]) else PathId(m[1], int(m[2]) if m[2] else -1, len(m[1]) >= 5)
     if m := _PBS_FILE.search(name):
         return PathId(m[1], -1, False)
     if (m := _JOB_FILE.search(name)) and not _DATE.match(m[1]):
@@ -85,15 +92,16 @@ def path_id(path: str) -> PathId | None:
 
 
 def stem(path: str) -> str:
-    """A path with ranks, nodes and streams taken out: equal for the logs of one run in one folder."""
+    """A path with ranks, nodes, streams and attempts taken out: equal for the logs of one run in one folder."""
     folder, _, name = path.replace("!", "/").rpartition("/")
     parts = [p for p in folder.split("/") if p]
     under_attempt = any(_ATTEMPT_DIR.search(p) for p in parts)
     parts = ["#" if under_attempt and p.isdigit() else _RANK_WORD.sub("#", p) for p in parts]
+    parts = [_ATTEMPT_DIR.sub("@", p) for p in parts]
     name = _RANK_WORD.sub("#", name)
     for _ in range(3):
         name = _STREAM.sub("", name)
-    name = re.sub(r"^\d{1,5}$", "#", name.strip("._-"))
+    name = re.sub(r"^\d{1,4}$", "#", name.strip("._-"))
     return "/".join([*parts, name])
 
 
@@ -138,9 +146,12 @@ def hosts_of(source: SourceFact, clock: ClockLike | None) -> frozenset[str]:
 
 
 def groups(
-    sources: Iterable[SourceFact], clocks: Mapping[str, ClockLike], views: Mapping[str, LogView]
+    sources: Iterable[SourceFact],
+    clocks: Mapping[str, ClockLike],
+    views: Mapping[str, LogView],
+    known: frozenset[str] = frozenset(),
 ) -> list[LogGroup]:
-    """Job logs that are runs, grouped; sorted by key."""
+    """Job logs that are runs, grouped; sorted by key. known: job ids of records; other numbers in names need more."""
     everything = sorted(sources, key=lambda s: s.source_id)
     per_root: dict[str, int] = defaultdict(int)
     for s in everything:
@@ -150,10 +161,10 @@ def groups(
         log = views.get(s.source_id)
         if log is None or not is_run(s, log, per_root[s.root] == 1):
             continue
-        members[_group_key(s)].append(s)
+        members[_group_key(s, known)].append(s)
     out: list[LogGroup] = []
     for key, items in sorted(members.items()):
-        out.extend(_split_by_time(key, items, clocks))
+        out.extend(_split_by_time(key, items, clocks, known))
     return _without_evidence(out, views)
 
 
@@ -172,17 +183,25 @@ def _trains(group: LogGroup, views: Mapping[str, LogView]) -> bool:
     return bool(kinds - {"failure", "stop", "teardown"} or group.ids or group.path_job)
 
 
-def _group_key(s: SourceFact) -> tuple[str, ...]:
-    path = s.inner_paths[0] if s.inner_paths else s.source_id
+def _path_job(path: str, known: frozenset[str]) -> PathId | None:
+    """The job id of a path, if the path surely names one or a record has that id."""
     named = path_id(path)
+    if named is None or named.sure or named.job in known or f"{named.job}_{named.task}" in known:
+        return named
+    return None
+
+
+def _group_key(s: SourceFact, known: frozenset[str]) -> tuple[str, ...]:
+    path = s.inner_paths[0] if s.inner_paths else s.source_id
+    named = _path_job(path, known)
     attempt = _ATTEMPT_DIR.search(path.replace("!", "/"))
     job = f"{named.job}_{named.task}" if named else ""
     text = s.job_ids[0] if len(s.job_ids) == 1 and named is None else ""
-    return (s.root, job or text, attempt[1] if attempt else "", stem(path) if named is None or not named.sure else "")
+    return (s.root, job or text, attempt[1] if attempt else "", "" if named else stem(path))
 
 
 def _split_by_time(
-    key: tuple[str, ...], items: Sequence[SourceFact], clocks: Mapping[str, ClockLike]
+    key: tuple[str, ...], items: Sequence[SourceFact], clocks: Mapping[str, ClockLike], known: frozenset[str]
 ) -> Iterable[LogGroup]:
     """One group a stretch of overlapping logs; logs without times join the first stretch."""
     timed = sorted(
@@ -197,17 +216,21 @@ def _split_by_time(
         else:
             chunks.append(([s], sp))
     if not chunks:
-        yield _group(key, loose, None, clocks)
+        yield _group(key, loose, None, clocks, known)
         return
     for index, (chunk, sp) in enumerate(chunks):
-        yield _group(key, [*chunk, *loose] if index == 0 else chunk, sp, clocks)
+        yield _group(key, [*chunk, *loose] if index == 0 else chunk, sp, clocks, known)
 
 
 def _group(
-    key: tuple[str, ...], items: Sequence[SourceFact], sp: tuple[int, int] | None, clocks: Mapping[str, ClockLike]
+    key: tuple[str, ...],
+    items: Sequence[SourceFact],
+    sp: tuple[int, int] | None,
+    clocks: Mapping[str, ClockLike],
+    known: frozenset[str],
 ) -> LogGroup:
     ordered = sorted(items, key=lambda s: (s.inner_paths, s.source_id))
-    named = [p for s in ordered for path in s.inner_paths if (p := path_id(path))]
+    named = [p for s in ordered for path in s.inner_paths if (p := _path_job(path, known))]
     attempt = _ATTEMPT_DIR.search(ordered[0].inner_paths[0].replace("!", "/")) if ordered[0].inner_paths else None
     return LogGroup(
         key=key,
@@ -215,10 +238,10 @@ def _group(
         sources=ordered,
         ids={i.split(".", 1)[0] for s in ordered for i in s.job_ids},
         task=named[0].task if named else -1,
-        attempt=int(attempt[1]) if attempt else 0,
+        attempt=int(attempt[1]) if attempt else -1,
         span=sp,
         hosts=frozenset(h for s in ordered for h in hosts_of(s, clocks.get(s.source_id))),
-        path_job=named[0].job if named and (named[0].sure or len(named[0].job) >= 3) else "",
+        path_job=named[0].job if named else "",
     )
 
 

@@ -33,7 +33,11 @@ _NOT_SUCCESS = frozenset({"NODE_FAIL", "OUT_OF_MEMORY", "OOM_KILLED", "BOOT_FAIL
 
 @dataclass(slots=True)
 class Draft:
-    """One attempt before its fields are computed. index: among the attempts of its record or log; tied: by source."""
+    """One attempt before its fields are computed.
+
+    index: among the attempts of its record or logs. last: no other attempt of these follows it. tied: how each source
+    was tied to the job.
+    """
 
     record: JobRecord | None
     log: LogAttempt
@@ -41,6 +45,7 @@ class Draft:
     last: bool
     job_id: str | None
     tied: Mapping[str, str]
+    chain: str = ""  # what a job without a scheduler's record is called while its attempts are numbered
 
 
 def finish(
@@ -162,7 +167,7 @@ def _progress(log: LogAttempt, views: Mapping[str, LogView], clocks: Mapping[str
     rates = [
         p.step_s
         for p in seen.progress
-        if p.step_s and best.low <= p.first_offset and (best.high < 0 or p.first_offset < best.high)
+        if p.step_s and best.low <= p.last_offset and (best.high < 0 or p.first_offset < best.high)
     ]
     unit = seen.series.partition("/")[0]
     numbers = [m.step for m in steps if m.step is not None]

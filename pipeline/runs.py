@@ -43,7 +43,7 @@ def assemble(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Ruleset, se
     fragments = [*facts.fragments, *slurm_fragments(facts.signals)]
     known = records(fragments, sources, clocks)
     views = log_views(facts, sources, ruleset)
-    logs = groups(facts.sources, clocks, views)
+    logs = groups(facts.sources, clocks, views, frozenset(r.job_id for r in known))
     in_root: dict[str, int] = defaultdict(int)
     for group in logs:
         in_root[group.root] += 1
@@ -65,7 +65,7 @@ def assemble(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Ruleset, se
         drafts.extend(_of_records(job, claimed.get(key, []), views, clocks, whole))
     for name, alike in sorted(_loose_jobs(loose).items()):
         drafts.extend(_of_logs(name, alike, views, clocks))
-    runs = [finish(d, sources, clocks, whole, views, latest, settings) for d in drafts]
+    runs = [(d.chain, finish(d, sources, clocks, whole, views, latest, settings)) for d in drafts]
     return _numbered(runs)
 
 
@@ -126,10 +126,12 @@ def _loose_jobs(loose: Sequence[LogGroup]) -> dict[tuple[str, str], list[LogGrou
     """Groups without a record, by (root, job id): array tasks that ran one after the other are attempts of one job."""
     out: dict[tuple[str, str], list[LogGroup]] = defaultdict(list)
     for group in loose:
-        job = group.path_job if group.sources[0].inner_paths and _sure(group) else ""
-        if not job and len(group.ids) == 1:
-            job = next(iter(group.ids))
-        out[group.root, job or f"?{'/'.join(group.key)}|{group.span}|{group.sources[0].source_id}"].append(group)
+        job = group.path_job or (next(iter(group.ids)) if len(group.ids) == 1 else "")
+        if not job:
+            # numbered attempts of one folder follow each other; all else stands alone
+            alone = "" if group.attempt >= 0 else f"{group.span}|{group.sources[0].source_id}"
+            job = f"?{group.key[3]}|{alone}"
+        out[group.root, job].append(group)
     split: dict[tuple[str, str], list[LogGroup]] = {}
     for (root, job), alike in out.items():
         if job.startswith("?") or not _side_by_side(alike) or len({g.task for g in alike}) == 1:
@@ -139,13 +141,6 @@ def _loose_jobs(loose: Sequence[LogGroup]) -> dict[tuple[str, str], list[LogGrou
             name = f"{job}_{group.task}" if group.task >= 0 else job
             split.setdefault((root, name), []).append(group)
     return split
-
-
-def _sure(group: LogGroup) -> bool:
-    from pipeline.job_logs import path_id
-
-    named = [path_id(path) for s in group.sources for path in s.inner_paths]
-    return any(n is not None and n.sure for n in named)
 
 
 def _side_by_side(alike: Sequence[LogGroup]) -> bool:
@@ -168,27 +163,26 @@ def _of_logs(
             chunks.append([group])
     drafts: list[Draft] = []
     for chunk in chunks:
+        # an attempt that its launcher numbered, and that another one follows, ended by a restart
+        followed = chunk[0].attempt >= 0 and chunk is not chunks[-1]
         per_source = {s.source_id: cut(views[s.source_id]) for g in chunk for s in g.sources}
         tied = {s.source_id: "" for g in chunk for s in g.sources}
         attempts = align(per_source, clocks)
         for j, attempt in enumerate(attempts):
-            drafts.append(Draft(None, attempt, j, j == len(attempts) - 1, job_id, tied))
+            final = j == len(attempts) - 1 and not followed
+            drafts.append(Draft(None, attempt, j, final, job_id, tied, "|".join(name)))
     return drafts
 
 
-def _numbered(runs: Sequence[JobRun]) -> list[JobRun]:
-    """Runs with their attempt numbers: order of start within a job id, else within a log."""
+def _numbered(runs: Sequence[tuple[str, JobRun]]) -> list[JobRun]:
+    """Runs with their attempt numbers: order of start within a job; attempts without times keep their order."""
     jobs: dict[tuple[str, ...], list[tuple[int, JobRun]]] = defaultdict(list)
-    for position, run in enumerate(runs):
-        if run.job_id is not None:
-            key: tuple[str, ...] = (run.scheduler, run.cluster, run.job_id, "" if run.scheduler else run.roots[0])
-        else:
-            key = ("", run.source_ids[0] if run.source_ids else run.run_key)
-        jobs[key].append((position, run))
+    for position, (chain, run) in enumerate(runs):
+        jobs[run.scheduler, run.cluster, run.job_id or "", chain].append((position, run))
     out: list[JobRun] = []
     for _, items in sorted(jobs.items()):
-        far = max((r.start_us or r.log_start_us or 0 for _, r in items), default=0)
-        known = all((r.start_us or r.log_start_us) is not None for _, r in items)
-        items.sort(key=lambda x: (x[1].start_us or x[1].log_start_us or far, x[0]) if known else (0, x[0]))
+        starts = [r.start_us if r.start_us is not None else r.log_start_us for _, r in items]
+        if all(t is not None for t in starts):
+            items = [x for _, x in sorted(zip(starts, items, strict=True), key=lambda p: (p[0] or 0, p[1][0]))]
         out.extend(replace(run, attempt=n) for n, (_, run) in enumerate(items))
     return sorted(out, key=lambda r: (r.job_id or "~", r.attempt, r.run_key))

@@ -274,6 +274,24 @@ def test_array_tasks_one_after_the_other_are_attempts_of_one_job(tmp_path: Path)
     assert [(r.job_id, r.attempt) for r in beside] == [("77_1", 0), ("77_2", 0)]
 
 
+def test_numbered_attempts_of_a_launcher_follow_each_other(tmp_path: Path):
+    files = {f"r_x/attempt_0/{rank}/stderr.log": steps(1, 9) + CRASH for rank in (0, 1)}
+    files |= {f"r_x/attempt_1/{rank}/stderr.log": steps(8, 20, 30) for rank in (0, 1)}
+    first, second = runs(tmp_path, files)
+    assert [(r.attempt, r.in_job_attempt, r.last_step, len(r.source_ids)) for r in (first, second)] == [
+        (0, True, 9, 2),
+        (1, False, 20, 2),
+    ]
+
+
+def test_small_numbers_in_names_are_jobs_only_if_a_record_says_so(tmp_path: Path):
+    files = {"out/77.out": steps(1, 30), "out/78.out": steps(1, 20)}
+    assert len(only(runs(tmp_path / "ranks", files)).source_ids) == 2
+    table = sacct(row("77", "FAILED", nodes="n1"), row("78", "COMPLETED", nodes="n2"))
+    found = runs(tmp_path / "jobs", {**files, "sacct.txt": table})
+    assert [(r.job_id, r.last_step) for r in found] == [("77", 30), ("78", 20)]
+
+
 def test_evidence_beside_a_training_log_is_no_run(tmp_path: Path):
     files = {
         "job.log": steps(1, 30),
@@ -299,6 +317,8 @@ def test_sizes_come_from_what_launchers_print(tmp_path: Path):
         ("train-20260304.log", None, -1),
         ("result_1.log", None, -1),
         ("main.log", None, -1),
+        ("out/12345.out", "12345", -1),
+        ("out/20260304.out", None, -1),
     ],
 )
 def test_job_ids_in_paths(path: str, job: str | None, task: int):
