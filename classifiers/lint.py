@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from classifiers.api import Rule
-from classifiers.errors import EngineError, RuleError
+from classifiers.errors import RuleError
 from classifiers.knowledge.files import RULES, build_rule, contents, parse_rule
 from classifiers.knowledge.healthy import healthy_text
 from classifiers.lock import check_lock
+from classifiers.matching.acceptance import all_accepted, refusals
 from classifiers.matching.anchors import MIN_BYTES, literal_length, parse_anchor
 from classifiers.matching.backtracking import can_match_line_end, problems
 from classifiers.matching.examples import examples
@@ -86,8 +87,6 @@ ACTIONS = frozenset(
 PLACES = frozenset({"same_device", "same_host", "nvlink_peer", "job"})
 #: An anchor that hits once or more a MB of healthy text slows every scan.
 HOT_PER_MB = 1.0
-#: Regexes that Hyperscan compiles at a time for a check: its time grows faster than their number.
-_TOGETHER = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +154,12 @@ class EnginesAccept(RuleLint):
 
     def run(self, rules: Sequence[Rule]) -> Iterator[Finding]:
         every = [text for rule in rules for text in self._texts(rule)]
-        if not _all_accepted(every):  # one compilation for all; rule by rule only to name the guilty one
+        if not all_accepted(every):  # one compilation for all; rule by rule only to name the guilty one
             yield from super().run(rules)
 
     def check(self, rule: Rule) -> Iterable[str]:
         for text in self._texts(rule):
-            yield from _refusals(text)
+            yield from refusals(text)
 
     @staticmethod
     def _texts(rule: Rule) -> list[str]:
@@ -356,53 +355,6 @@ def _if_compiles(pattern: str, check: Callable[[str], list[str]]) -> list[str]:
         return check(pattern)
     except re.error:
         return []  # reported by PatternCompiles
-
-
-def _all_accepted(regexes: Sequence[str]) -> bool:
-    """Whether both engines take all of them."""
-    try:
-        from classifiers.matching.re2_engine import compile_re2
-
-        for regex in regexes:
-            compile_re2(regex.encode())
-    except ImportError:
-        pass
-    except EngineError:
-        return False
-    try:
-        import hyperscan
-
-        from classifiers.matching.hyperscan_engine import compile_database
-    except ImportError:
-        return True
-    try:
-        for i in range(0, len(regexes), _TOGETHER):
-            compile_database(regexes[i : i + _TOGETHER])
-    except hyperscan.error:
-        return False
-    return True
-
-
-def _refusals(regex: str) -> Iterator[str]:
-    try:
-        from classifiers.matching.re2_engine import compile_re2
-    except ImportError:
-        pass
-    else:
-        try:
-            compile_re2(regex.encode())
-        except EngineError as err:
-            yield str(err)
-    try:
-        import hyperscan
-
-        from classifiers.matching.hyperscan_engine import compile_database
-    except ImportError:
-        return
-    try:
-        compile_database([regex])
-    except hyperscan.error as err:
-        yield f"Hyperscan refuses {regex[:120]!r}: {err}"
 
 
 def _healthy(folder: Path | None) -> Iterator[bytes]:

@@ -34,15 +34,15 @@ def _cpu() -> str:
 
 def _key(table: Sequence[tuple[str, tuple[str, ...]]]) -> str:
     h = hashlib.sha256()
-    info = getattr(hyperscan, "__version__", "") + _library()
-    for part in (info, _cpu(), *(regex for regex, _ in table)):
+    for part in (library(), _cpu(), *(regex for regex, _ in table)):
         h.update(f"{len(part)}:{part}".encode())
     return h.hexdigest()[:24]
 
 
-def _library() -> str:
+def library() -> str:
+    """Version of the binding and, where it tells, of the library: compiled databases and refusals hang on both."""
     version = getattr(hyperscan, "hs_version", None)
-    return str(version()) if callable(version) else ""
+    return getattr(hyperscan, "__version__", "") + (f"/{version()}" if callable(version) else "")
 
 
 class HyperscanEngine:
