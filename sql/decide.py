@@ -86,10 +86,18 @@ def _answer(row: Row) -> tuple[str, str, float]:
     return (row["component"], row["cause"], row["confidence"])
 
 
+#: What of a stored decision is looked at: not its documents, which are long.
+_LOOKED_AT = (
+    *("cluster", "subject_key", "incident", "incident_id", "fault_id", "job_id", "component", "cause", "confidence"),
+    *("decided_by", "rules_version", "model_version", "revision", "provisional", "content", "detected_at"),
+)
+
+
 def _stored(connection: Connection, cluster: str, keys: Iterable[str]) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for chunk in batches(sorted(keys), _KEYS):
-        query = select(decisions).where(decisions.c.cluster == cluster, decisions.c.subject_key.in_(chunk))
+        columns = [decisions.c[name] for name in _LOOKED_AT]
+        query = select(*columns).where(decisions.c.cluster == cluster, decisions.c.subject_key.in_(chunk))
         if connection.dialect.name == "postgresql":
             query = query.order_by(decisions.c.subject_key).with_for_update()
         found.update({row["subject_key"]: row for row in connection.execute(query).mappings()})

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, ProgrammingError
 from sqlalchemy.pool import StaticPool
 
 from sql.errors import CannotConnect, DriverMissing
@@ -101,6 +101,12 @@ def connect_error(url: URL, error: DBAPIError) -> CannotConnect:
     """A failed connection in words."""
     reason = str(error.orig).strip().splitlines()[0] if error.orig else str(error)
     file = sqlite_file(url)
+    if "locked" in reason:
+        return CannotConnect(
+            f"{shown(url)} is in use: another process has been writing for {BUSY_S} s; wait, or end it"
+        )
+    if isinstance(error, ProgrammingError):
+        return CannotConnect(f"{shown(url)} refused: {reason}; may the user create and change tables there?")
     if file is not None:
         step = f"is {file.parent} a folder that you may write to, and {file.name} a SQLite file?"
     else:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from schemas.facts import Facts, ProgressFact, RunFragment, SignalFact, SourceFact
 from schemas.subject import Decision, JobRun
@@ -82,6 +82,7 @@ class Store:
     def __init__(self, engine: Engine, url: URL, clock: Callable[[], datetime] = _now) -> None:
         self.engine = engine
         self.url = shown(url)
+        self._url = url
         self._clock = clock
 
     def __enter__(self) -> Self:
@@ -108,7 +109,7 @@ class Store:
     @contextmanager
     def writing(self, derived_of: str | None = None) -> Iterator[Connection]:
         """A transaction that writes. derived_of: cluster whose derived rows it replaces; one at a time does that."""
-        with self.engine.connect().execution_options(write=True) as connection, connection.begin():
+        with self._connected(write=True) as connection:
             if derived_of is not None:
                 lock_derived(connection, derived_of)
             yield connection
@@ -116,8 +117,16 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that reads."""
-        with self.engine.connect() as connection, connection.begin():
+        with self._connected(write=False) as connection:
             yield connection
+
+    @contextmanager
+    def _connected(self, *, write: bool) -> Iterator[Connection]:
+        try:
+            with self.engine.connect().execution_options(write=write) as connection, connection.begin():
+                yield connection
+        except OperationalError as error:  # locked for too long, the server went away, the disk is full
+            raise connect_error(self._url, error) from error
 
     # -- ingests ---------------------------------------------------------------------------------------------
 

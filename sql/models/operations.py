@@ -57,6 +57,7 @@ actions = Table(
     Column("started_at", UtcMicros),
     Column("finished_at", UtcMicros),
     Index("ix_actions_state", "cluster", "state"),
+    Index("ix_actions_incident", "cluster", "incident_id"),
     comment="outbox of recommended actions; one process carries them out",
 )
 

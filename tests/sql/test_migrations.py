@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,27 @@ def test_memory_warehouse() -> None:
     with open_store("sqlite://", create=True) as store:
         store.set_meta("ruleset", "3")
         assert store.get_meta("ruleset") == "3"
+
+
+def test_a_user_who_may_not_create_tables_is_told(postgres_url: str) -> None:
+    engine, role = make_engine(parse_url(postgres_url)), f"fb_reader_{os.getpid()}"
+    with engine.begin() as connection:
+        connection.execute(text("REVOKE CREATE ON SCHEMA public FROM PUBLIC"))
+        connection.execute(text(f"CREATE ROLE {role} LOGIN"))
+    reader = engine.url.set(username=role).render_as_string(hide_password=False)
+    try:
+        with pytest.raises(CannotConnect, match=r"refused: .*permission denied.*create and change tables"):
+            upgrade(reader)
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP ROLE {role}"))
+        engine.dispose()
+
+
+def test_a_warehouse_in_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sql.engine.BUSY_S", 0)
+    url = f"sqlite:///{tmp_path / 'w.db'}"
+    with open_store(url, create=True) as one, open_store(url) as two, one.writing():
+        assert two.get_meta("ruleset") is None  # readers are never held up
+        with pytest.raises(CannotConnect, match="in use: another process"):
+            two.set_meta("ruleset", "2")

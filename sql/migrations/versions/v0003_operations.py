@@ -39,6 +39,7 @@ def upgrade() -> None:
         comment="outbox of recommended actions; one process carries them out",
     )
     op.create_index("ix_actions_state", "actions", ["cluster", "state"], unique=False)
+    op.create_index("ix_actions_incident", "actions", ["cluster", "incident_id"], unique=False)
     op.create_table(
         "components",
         sa.Column("component", Str(), nullable=False),
