@@ -10,7 +10,7 @@ _NOISE = (
     'kernel: [{u}] audit: type=1400 audit(1772512267.{n}:45): apparmor="ALLOWED" operation="open" profile="x" pid={n}',
     'containerd[1422]: time="2026-03-03T04:31:07.{n}Z" level=info msg="shim gone" id={h} namespace=moby',
     "kubelet[2201]: I0303 04:31:07.{n}   2201 reconciler_common.go:253] operationExecutor.VerifyAttachedVolume",
-    "nvidia-persistenced[1822]: device 0000:4d:00.0 - registered, persistence mode enabled, request {n} from {h}",
+    "node_exporter[1822]: ts=2026-03-03T04:31:07.{n}Z caller=collector.go:169 level=info collector={h} duration={n}",
     'dockerd[1555]: time="2026-03-03T04:31:07.{n}Z" level=info msg="ignoring event" container={h} topic=/tasks/delete',
 )
 _SIGNALS = (

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from classifiers.api import Rule
+from pipeline.context import Context
 from pipeline.mask import secrets, template
 from schemas.facts import CELL, MAX_RANKS, SignalFact, Stamp, bucket
 from schemas.identity import digest
@@ -69,21 +69,31 @@ def prepare(text: str, found: Sequence[tuple[Rule, dict[str, str]]]) -> tuple[Ma
 
 
 class Signal:
-    """A signal while it grows."""
+    """A signal while it grows. All its stamps are of one kind, because the kind is part of its bucket."""
 
     __slots__ = (
-        "bucket", "cells", "first", "first_line", "first_offset", "host", "last", "last_offset", "lead", "match",
-        "ranks",
+        "bucket", "cells", "first_borrowed", "first_line", "first_offset", "first_us", "host", "kind", "last_borrowed",
+        "last_offset", "last_us", "lead", "match", "ranks",
     )  # fmt: skip
 
     def __init__(self, match: Match, host: str, when: str, stamp: Stamp, offset: int, line: int | None) -> None:
         self.match, self.host, self.bucket = match, host, when
         self.lead = match
-        self.first = self.last = stamp
+        self.kind = stamp.kind
+        self.first_us = self.last_us = stamp.us
+        self.first_borrowed = self.last_borrowed = stamp.borrowed
         self.first_offset = self.last_offset = offset
         self.first_line = line
         self.ranks: dict[int, tuple[int, int, int]] = {}
         self.cells: dict[int, int] = {}
+
+    @property
+    def first(self) -> Stamp:
+        return Stamp(self.kind, self.first_us, self.first_borrowed)
+
+    @property
+    def last(self) -> Stamp:
+        return Stamp(self.kind, self.last_us, self.last_borrowed)
 
 
 class Lines:
@@ -165,14 +175,13 @@ def count(signal: Signal, match: Match, rank: int | None, stamp: Stamp, offset: 
     cell = offset // CELL
     cells = signal.cells
     cells[cell] = cells.get(cell, 0) + 1
-    us = stamp[1]
-    first = signal.first[1]
-    if us < first or (us == first and offset < signal.first_offset):
-        signal.first, signal.first_offset, signal.first_line = stamp, offset, lines.at(offset)
+    us = stamp.us
+    if us < signal.first_us or (us == signal.first_us and offset < signal.first_offset):
+        signal.first_us, signal.first_borrowed = us, stamp.borrowed
+        signal.first_offset, signal.first_line = offset, lines.at(offset)
         signal.lead = match
-    last = signal.last[1]
-    if us > last or (us == last and offset > signal.last_offset):
-        signal.last, signal.last_offset = stamp, offset
+    if us > signal.last_us or (us == signal.last_us and offset > signal.last_offset):
+        signal.last_us, signal.last_borrowed, signal.last_offset = us, stamp.borrowed, offset
     if rank is not None:
         keep_rank(signal, (us, offset, rank))
 
@@ -187,17 +196,9 @@ def keep_rank(signal: Signal, entry: tuple[int, int, int]) -> None:
         ranks[entry[2]] = entry
 
 
-class Shape(NamedTuple):
-    """A stamped line without the digits that tell its second.
-
-    rest: all other bytes, with the minute where only an uptime is printed. us: microseconds into the minute.
-    uptime: the line's stamp is an uptime. cut: the printed clock and uptime that were taken out.
-    """
-
-    rest: bytes
-    us: int
-    uptime: bool
-    cut: tuple[bytes, ...]
+#: (all bytes of a stamped line but the digits that tell its second, with the minute where only an uptime is printed;
+#: microseconds into the minute; whether the stamp is an uptime).
+Shape = tuple[bytes, int, bool]
 
 
 def shape(line: bytes) -> Shape | None:
@@ -210,26 +211,35 @@ def shape(line: bytes) -> Shape | None:
             us += int(line[a + 3 : min(b, a + 9)].ljust(6, b"0"))
         up = _UPTIME.search(line, b, b + _NEXT)
         if up is None:
-            return Shape(line[:a] + b"\0" + line[b:], us, False, (wall[0],))
+            return line[:a] + b"\0" + line[b:], us, False
         c, d = up.span(1)
-        return Shape(line[:a] + b"\0" + line[b:c] + b"\0" + line[d:], us, False, (wall[0], line[c:d]))
+        return line[:a] + b"\0" + line[b:c] + b"\0" + line[d:], us, False
     up = _UPTIME.search(line, 0, _FRONT)
     if up is None:
         return None
     c, d = up.span(1)
     minute, us = divmod(int(line[c : d - 7]) * 1_000_000 + int(line[d - 6 : d]), MINUTE)
-    return Shape(b"%b\0%d\0%b" % (line[:c], minute, line[d:]), us, True, (line[c:d],))
+    return b"%b\0%d\0%b" % (line[:c], minute, line[d:]), us, True
+
+
+def _taken_out(line: bytes) -> list[str]:
+    """The printed clock and uptime that `shape` leaves out."""
+    wall = _SECONDS.search(line, 0, _FRONT)
+    up = _UPTIME.search(line, 0, _FRONT) if wall is None else _UPTIME.search(line, wall.end(1), wall.end(1) + _NEXT)
+    return [found.decode() for found in (wall and wall[0], up and up[1]) if found]
 
 
 class Variant:
     """All lines of one shape: their signals, and the stamp of their minute."""
 
-    __slots__ = ("_base", "_kind", "_pairs", "_rank", "clocked", "fatal", "host")
+    __slots__ = ("_base", "_pairs", "_rank", "clocked", "context", "fatal", "host")
+
+    context: Context  # of the source (or stream) whose lines these are
 
     def __init__(
-        self, kind: str, base: int, host: str, rank: int | None, matches: Sequence[Match], signals: Sequence[Signal]
+        self, base: int, host: str, rank: int | None, matches: Sequence[Match], signals: Sequence[Signal]
     ) -> None:
-        self._kind, self._base, self.host, self._rank = kind, base, host, rank
+        self._base, self.host, self._rank = base, host, rank
         self._pairs = tuple(zip(signals, matches, strict=True))
         self.clocked = self.fatal = False
 
@@ -240,25 +250,33 @@ class Variant:
         for signal, match in self._pairs:
             cells = signal.cells
             cells[cell] = cells.get(cell, 0) + 1
-            if us >= signal.last[1] and (us > signal.last[1] or offset > signal.last_offset):
-                signal.last, signal.last_offset = Stamp(self._kind, us), offset
-            if us < signal.first[1]:
-                signal.first, signal.first_offset, signal.first_line = Stamp(self._kind, us), offset, lines.at(offset)
+            if us >= signal.last_us and (us > signal.last_us or offset > signal.last_offset):
+                signal.last_us, signal.last_borrowed, signal.last_offset = us, False, offset
+            if us < signal.first_us:
+                signal.first_us, signal.first_borrowed = us, False
+                signal.first_offset, signal.first_line = offset, lines.at(offset)
                 signal.lead = match
             if self._rank is not None:
                 keep_rank(signal, (us, offset, self._rank))
 
 
 def variant(
-    shaped: Shape, stamp: Stamp, host: str, rank: int | None, text: str, pairs: tuple[Sequence[Match], Sequence[Signal]]
+    line: bytes,
+    shaped: Shape,
+    stamp: Stamp,
+    host: str,
+    rank: int | None,
+    text: str,
+    pairs: tuple[Sequence[Match], Sequence[Signal]],
 ) -> Variant | None:
     """The variant of a line that was read in full, or None where its shape does not tell all that the reading did.
 
     It does if the stamp is exactly the minute plus the seconds that were cut out, and the text holds neither.
     """
-    base = stamp.us - shaped.us
-    if stamp.borrowed or stamp.kind == "none" or (stamp.kind == "mono") != shaped.uptime or base % MINUTE:
+    _, us, uptime = shaped
+    base = stamp.us - us
+    if stamp.borrowed or stamp.kind == "none" or (stamp.kind == "mono") != uptime or base % MINUTE:
         return None
-    if any(cut.decode() in text for cut in shaped.cut):
+    if any(printed in text for printed in _taken_out(line)):
         return None
-    return Variant(stamp.kind, base, host, rank, *pairs)
+    return Variant(base, host, rank, *pairs)

@@ -7,7 +7,7 @@ offset, within `LOOK_BACK`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +15,13 @@ import numpy as np
 from classifiers.api import Rule
 from classifiers.matching import MARK
 from pipeline.context import Context
-from pipeline.fold import Fold, Lines, Match, Variant, prepare, shape, variant
-from pipeline.formats.base import Frame, LineFormat
+from pipeline.fold import Fold, Lines, Match, Shape, Variant, prepare, shape, variant
+from pipeline.formats.base import Frame, LineFormat, Stream
 from pipeline.lookback import Back, Borrower, NoBack, decode
 from pipeline.mask import secrets
-from pipeline.window import Region, Window, first_end, line_begin
+from pipeline.window import Region, Window, first_end
 from schemas.facts import CELL, ProgressFact, Stamp
-from schemas.identity import short_host
+from schemas.identity import digest, short_host
 
 if TYPE_CHECKING:
     from classifiers.knowledge.ruleset import RulesetImpl
@@ -49,6 +49,17 @@ _REMEMBERED = 8192
 _NULS = 16
 
 
+class Lane:
+    """What is gathered for one logical source: the input itself, or one stream of a shipped file."""
+
+    __slots__ = ("context", "family", "fold", "source_id", "stream")
+
+    def __init__(self, source_id: str, family: str, stream: Stream | None = None) -> None:
+        self.source_id, self.family, self.stream = source_id, family, stream
+        self.fold = Fold(source_id)
+        self.context = Context()
+
+
 class LineScan:
     """One pass over the owned lines of a window. Call `run` once, then read the fields.
 
@@ -69,17 +80,43 @@ class LineScan:
     ) -> None:
         self._w, self._source_id, self._fmt = window, source_id, fmt
         self._ruleset, self._engine = ruleset, engine
-        self._family, self._marks = fmt.family, fmt.marks
+        self._marks = fmt.marks
+        self._hidden: tuple[bytes, ...] = getattr(fmt, "hidden", ())
         self._numbers = _Numbers(window, newlines_before)
         self._borrower = Borrower(fmt)
+        self._view = memoryview(window.data)
+        self._ids_of = tuple(tuple(sorted(set(ids))) for ids in engine.rule_ids)
+        self._joined: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]] = {}
         self._variants: dict[tuple[bytes, tuple[str, ...]], Variant] = {}
-        self._texts: dict[tuple[str, tuple[str, ...]], tuple[tuple[Match, ...], bool]] = {}
+        self._texts: dict[tuple[str, str, tuple[str, ...]], tuple[tuple[Match, ...], bool]] = {}
         self._cells = _Cells(fmt, source_id, window, size) if fmt.progress else None
-        self.fold = Fold(source_id)
-        self.context = Context()
+        self._main = Lane(source_id, fmt.family)
+        self._lanes: dict[str, Lane] = {}
         self.newlines = self.signal_lines = self.unparsed_lines = 0
         self.unterminated = False
         self.heads: list[tuple[int, bytes]] = []
+
+    @property
+    def fold(self) -> Fold:
+        return self._main.fold
+
+    @property
+    def context(self) -> Context:
+        return self._main.context
+
+    @property
+    def streams(self) -> list[Lane]:
+        """The streams of a shipped file, by key."""
+        return [lane for _, lane in sorted(self._lanes.items())]
+
+    def _lane(self, frame: Frame) -> Lane:
+        stream = frame.stream
+        if stream is None:
+            return self._main
+        lane = self._lanes.get(stream.key)
+        if lane is None:
+            lane = self._lanes[stream.key] = Lane(stream_id(self._source_id, stream.key), stream.family, stream)
+        return lane
 
     @property
     def progress(self) -> list[ProgressFact]:
@@ -103,62 +140,79 @@ class LineScan:
             self._cells.upto(w.next_line, last=w.ended and w.next_line >= w.total)
             if w.end is not None and w.next_line >= w.end:
                 self._cells.behind(w.end)
-        for signal in self.fold.signals():
-            self.context.stamp(signal.first)
-            self.context.stamp(signal.last)
+        for lane in (self._main, *self.streams):
+            for signal in lane.fold.signals():
+                lane.context.stamp(signal.first)
+                lane.context.stamp(signal.last)
 
     # -- hits
 
     def _region(self, region: Region) -> None:
+        """Finds the hit lines of a run of whole lines. In a storm this loop is all that is done for a line."""
         w = self._w
         lo, hi = region.lo, region.hi
         self._numbers.region(lo)
-        data, base = w.data, w.base
-        found = sorted((end, anchor) for anchor, end in self._engine.scan(memoryview(data)[lo:hi]))
-        table = self._engine.rule_ids
-        start = stop = lo
-        ids: set[str] = set()
-        newline = -1
-        for end, anchor in found:
-            end += lo
-            if end > stop or not ids:
-                if ids:
-                    self._line(start, stop, base + start, tuple(sorted(ids)))
-                    ids = set()
-                start = line_begin(data, stop if start < stop else start, end)
-                if newline < end:
-                    newline = data.find(b"\n", end, hi)
-                    newline = hi if newline < 0 else newline
-                carriage = data.find(b"\r", end, newline)
-                stop = newline if carriage < 0 else carriage
-            ids.update(table[anchor])
-        if ids:
-            self._line(start, stop, base + start, tuple(sorted(ids)))
+        data = w.data
+        found = [(end + lo, anchor) for anchor, end in self._engine.scan(memoryview(data)[lo:hi])]
+        found.sort()
+        stop, newline, count = lo - 1, -1, len(found)
+        rfind, find, together = data.rfind, data.find, self._together
+        i = 0
+        while i < count:
+            end, anchor = found[i]
+            floor = stop + 1
+            start = rfind(b"\n", floor, end) + 1 or floor
+            start = rfind(b"\r", start, end) + 1 or start
+            if newline < end:
+                newline = find(b"\n", end, hi)
+                newline = hi if newline < 0 else newline
+            stop = find(b"\r", end, newline)
+            stop = newline if stop < 0 else stop
+            ids = self._ids_of[anchor]
+            i += 1
+            while i < count and found[i][0] <= stop:
+                ids = together(ids, found[i][1])
+                i += 1
+            self._line(start, stop, w.base + start, ids)
         self.newlines += self._numbers.finish(hi)
+
+    def _together(self, ids: tuple[str, ...], anchor: int) -> tuple[str, ...]:
+        """Ids of the rules of a line with one more anchor on it, sorted."""
+        more = self._ids_of[anchor]
+        if more == ids:
+            return ids
+        joined = self._joined.get((ids, more))
+        if joined is None:
+            joined = self._joined[(ids, more)] = tuple(sorted({*ids, *more}))
+        return joined
 
     def _line(self, start: int, stop: int, offset: int, ids: tuple[str, ...]) -> None:
         """One hit line data[start:stop]."""
-        raw = bytes(self._w.data[start:stop])
+        raw = bytes(self._view[start:stop])
         cell = offset // CELL
         shaped = shape(raw)
         if shaped is not None:
-            known = self._variants.get((shaped.rest, ids))
-            if known is not None and (not known.clocked or self.context.has_clock(cell)):
-                known.hit(shaped.us, offset, self._numbers)
+            known = self._variants.get((shaped[0], ids))
+            if known is not None and (not known.clocked or known.context.has_clock(cell)):
+                known.hit(shaped[1], offset, self._numbers)
                 self.signal_lines += 1
                 if known.host:
-                    self.context.name(cell, known.host)
+                    known.context.name(cell, known.host)
                 if self._cells is not None:
                     self._cells.hit(cell, fatal=known.fatal)
                 return
+        self._full(raw, start, offset, ids, shaped)
+
+    def _full(self, raw: bytes, start: int, offset: int, ids: tuple[str, ...], shaped: Shape | None) -> None:
+        """Reads one hit line in full."""
+        cell = offset // CELL
         asked = MARK in ids and any(mark in raw for mark in self._marks)
-        if ids == (MARK,):
+        hidden = asked and any(mark in raw for mark in self._hidden)
+        if ids == (MARK,) and not hidden:
             if asked:
                 line = decode(raw)
-                # a marked line may need the one before it: a serial number stands below the address of its GPU
-                back = Back(self._w.data, start, self._w.base)
-                frame = self._fmt.frame(line, NoBack() if self._fmt.progress else back)
-                self.context.frame(cell, offset, frame)
+                frame = self._fmt.frame(line, NoBack())
+                self._lane(frame).context.frame(cell, offset, frame)
                 self._mark(line, frame)
             return
         back = Back(self._w.data, start, self._w.base)
@@ -167,24 +221,25 @@ class LineScan:
         frame = self._fmt.frame(line, NoBack() if self._fmt.progress else back)
         stamp = self._stamp(frame, offset, back, raw)
         host = short_host(frame.host) if frame.host else ""
-        self.context.frame(cell, offset, frame)
+        lane = self._lane(frame)
+        lane.context.frame(cell, offset, frame)
         marked = asked and self._mark(line, frame)
-        matches, fatal = self._match(frame.text, ids)
-        if not matches or not frame.ok:
+        matches, fatal = self._match(frame.text, lane.family, ids, hidden=hidden)
+        if (not matches and ids != (MARK,)) or not frame.ok:
             self.unparsed_lines += 1
         if not matches:
             return
         self.signal_lines += 1
-        signals = self.fold.add(matches, host, frame.rank, stamp, offset, self._numbers)
+        signals = lane.fold.add(matches, host, frame.rank, stamp, offset, self._numbers)
         if self._cells is not None:
             self._cells.hit(cell, fatal=fatal)
         if shaped is not None and not marked and not back.used and frame.ok:
-            made = variant(shaped, stamp, host, frame.rank, frame.text, (matches, signals))
+            made = variant(raw, shaped, stamp, host, frame.rank, frame.text, (matches, signals))
             if made is not None:
-                made.clocked, made.fatal = frame.clock is not None, fatal
+                made.clocked, made.fatal, made.context = frame.clock is not None, fatal, lane.context
                 if len(self._variants) >= _REMEMBERED:
                     self._variants.clear()
-                self._variants[(shaped.rest, ids)] = made
+                self._variants[(shaped[0], ids)] = made
 
     def _stamp(self, frame: Frame, offset: int, back: Back, raw: bytes) -> Stamp:
         stamp = frame.stamp
@@ -192,36 +247,45 @@ class LineScan:
             if not back.used:
                 self._borrower.saw(offset, stamp, raw)
             return stamp
+        if frame.stream is not None:
+            return stamp  # the line before may be another stream's
         # a format that looked back itself has its own rule for what a line may borrow
         return stamp if back.used else self._borrower.borrow(offset, back, raw)
 
     def _mark(self, line: str, frame: Frame) -> bool:
         """Takes in what the format reads from a line that it asked for; False if that is nothing."""
         found = self._fmt.mark(line, frame)
-        self.context.mark({name: secrets(value) for name, value in found.items()})
+        self._lane(frame).context.mark({name: secrets(value) for name, value in found.items()})
         return bool(found)
 
-    def _match(self, text: str, ids: tuple[str, ...]) -> tuple[tuple[Match, ...], bool]:
-        """(matches of the masked text, whether one may be fatal). Remembered, because storms repeat texts."""
-        known = self._texts.get((text, ids))
+    def _match(
+        self, text: str, family: str, ids: tuple[str, ...], *, hidden: bool = False
+    ) -> tuple[tuple[Match, ...], bool]:
+        """(matches of the masked text, whether one may be fatal). Remembered, because storms repeat texts.
+
+        hidden: the literals that were hit need not be all that the text holds, so every rule is tried.
+        """
+        known = self._texts.get((text, family, ids))
         if known is not None:
             return known
-        masked = secrets(text)
-        found: Sequence[tuple[Rule, dict[str, str]]] = ()
-        for piece in _pieces(masked):
-            found = self._ruleset.match(piece, self._family, ids)
-            if found:
-                masked = piece
-                break
-        result = (
-            prepare(masked, found),
-            any(rule.strength == "strong" and rule.fatal != "n" for rule, _ in found),
-        )
+        matches: tuple[Match, ...] = ()
+        fatal = False
+        for line in text.split("\n") if "\n" in text else (text,):
+            for piece in _pieces(line):
+                candidates = None if hidden else ids
+                if not self._ruleset.match(piece, family, candidates):
+                    continue
+                masked = secrets(piece)  # only what a rule wants is masked, and then read again as it will be kept
+                found = self._ruleset.match(masked, family, candidates)
+                if found:
+                    matches += prepare(masked, found)
+                    fatal = fatal or any(rule.strength == "strong" and rule.fatal != "n" for rule, _ in found)
+                    break
         if len(self._texts) >= _REMEMBERED:
             self._texts.clear()
         if len(text) <= PIECE:
-            self._texts[(text, ids)] = result
-        return result
+            self._texts[(text, family, ids)] = (matches, fatal)
+        return matches, fatal
 
     # -- what surrounds the hits
 
@@ -234,7 +298,8 @@ class LineScan:
             stop = first_end(data, at, region.hi)
             stop = region.hi if stop < 0 else stop
             if stop > at:
-                self.context.frame(0, at, self._fmt.frame(decode(data[at : min(stop, at + PIECE)]), NoBack()))
+                frame = self._fmt.frame(decode(data[at : min(stop, at + PIECE)]), NoBack())
+                self._lane(frame).context.frame(0, at, frame)
             at = stop + 1
 
     def _tail(self) -> None:
@@ -242,7 +307,8 @@ class LineScan:
         for count, (_, raw) in enumerate(back.raw()):
             if count >= SAMPLED:
                 return
-            self.context.stamp(self._fmt.frame(decode(raw), NoBack()).stamp)
+            frame = self._fmt.frame(decode(raw), NoBack())
+            self._lane(frame).context.stamp(frame.stamp)
 
     def _nuls(self, region: Region) -> None:
         """Runs of NUL bytes are what an unclean stop leaves behind: the first one of each line is noted."""
@@ -256,6 +322,11 @@ class LineScan:
             if stop < 0:
                 return
             at = stop + 1
+
+
+def stream_id(source_id: str, key: str) -> str:
+    """The source id of one stream of a shipped file."""
+    return digest("stream", source_id, key)
 
 
 def _pieces(text: str) -> list[str]:
@@ -367,9 +438,25 @@ class _Cells:
             if end > begin:
                 lines.append((base + begin, decode(data[begin : min(end, begin + _PROGRESS_LINE)])))
             begin = end + 1
-        fact = read_cell(self._source_id, cell, lines, self._frame)
-        if fact is not None:
-            self.facts.append(fact)
+        for source_id, mine, frame in self._by_stream(lines):
+            fact = read_cell(source_id, cell, mine, frame)
+            if fact is not None:
+                self.facts.append(fact)
+
+    def _by_stream(
+        self, lines: list[tuple[int, str]]
+    ) -> list[tuple[str, list[tuple[int, str]], Callable[[str], Frame]]]:
+        """(source id, its lines, how one is framed): one for the whole cell, or one a stream with the inner lines."""
+        if not getattr(self._fmt, "shipped", False):
+            return [(self._source_id, lines, self._frame)]
+        inner: dict[str, list[tuple[int, str]]] = {}
+        frames: dict[str, dict[str, Frame]] = {}
+        for offset, line in lines:
+            frame = self._frame(line)
+            if frame.stream is not None and frame.stream.progress:
+                inner.setdefault(frame.stream.key, []).append((offset, frame.text))
+                frames.setdefault(frame.stream.key, {})[frame.text] = frame
+        return [(stream_id(self._source_id, key), mine, frames[key].__getitem__) for key, mine in inner.items()]
 
     def _frame(self, line: str) -> Frame:
         return self._fmt.frame(line, NoBack())

@@ -13,12 +13,12 @@ from collections import Counter
 
 SECRET = "<secret>"
 
-#: One of these is in every text that a pattern below can match (letter case ignored).
-_TRIGGER = re.compile(
-    r"(?i)hf_[a-z0-9]{8}|gh[pousr]_|github_pat|glpat-|xox[abeprs]-|sk-[a-z0-9]|a[ks]ia[a-z0-9]{4}|aiza|eyj[a-z0-9]"
-    r"|bearer|basic |auth|token|secret|passw|pwd|pass[=: ]|api[_-]?key|access[_-]?key|private[_ -]?key"
-    r"|credential|key[=:]|key[\"']|_key|nvapi-|npm_|pypi-|dop_v1|://[^\s/]{1,80}@|sig=|x-amz-|cookie"
-)
+#: One of these is in every text, in lower case, that a pattern below can match.
+_TRIGGERS = (
+    "key", "token", "pass", "secret", "auth", "pwd", "bearer", "credential", "://", "cookie", "basic ", "hf_", "eyj",
+    "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat-", "xox", "sk-", "akia", "asia", "aiza", "nvapi-",
+    "npm_", "pypi-", "dop_v1", "sig=", "sig:", "signature", "x-amz-",
+)  # fmt: skip
 
 _TOKENS = re.compile(
     r"\b(?:"
@@ -97,7 +97,8 @@ def _keyed(match: re.Match[str]) -> str:
 
 def secrets(text: str) -> str:
     """The text with credentials replaced by `<secret>`; the text itself where there are none."""
-    if _TRIGGER.search(text) is None and "-----BEGIN" not in text:
+    low = text.lower()
+    if not any(word in low for word in _TRIGGERS):
         return text
     if "-----BEGIN" in text:
         text = _PRIVATE.sub(SECRET, text)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.formats.base import LineFormat, registry
-from pipeline.line_scan import NUMBERED, LineScan
+from pipeline.line_scan import NUMBERED, Lane, LineScan
 from pipeline.record_scan import parse_records
 from pipeline.sources import FileStream, Range, Source, SourceError, discover, hints, open_source, ranges
 from pipeline.sources.streams import Stream, close_kept
@@ -179,7 +179,37 @@ def _lines(rng: Range, fmt: LineFormat, stream: Stream, ruleset: RulesetImpl, en
         unparsed_lines=scan.unparsed_lines,
         ranges=((rng.start, end, lines, scan.signal_lines, scan.unparsed_lines),),
     )
-    return Facts((fact,), scan.fold.facts(), tuple(scan.progress), (), quarantine)
+    streams = scan.streams
+    return Facts(
+        (fact, *(_stream_fact(fact, lane) for lane in streams)),
+        tuple(signal for fold in (scan.fold, *(lane.fold for lane in streams)) for signal in fold.facts()),
+        tuple(scan.progress),
+        (),
+        quarantine,
+    )
+
+
+def _stream_fact(shipped: SourceFact, lane: Lane) -> SourceFact:
+    """The row of one stream of a shipped file. Its bytes and lines are accounted for in the file's own row."""
+    stream, context = lane.stream, lane.context
+    assert stream is not None
+    return SourceFact(
+        source_id=lane.source_id,
+        inner_paths=tuple(f"{path}!{stream.key}" for path in shipped.inner_paths),
+        root=shipped.root,
+        format=stream.format,
+        family=stream.family,
+        size=0,
+        mtime_us=shipped.mtime_us,
+        host=context.host() or stream.host,
+        spans=context.spans(),
+        clocks=context.clocks(),
+        names=context.names(),
+        job_ids=tuple(sorted({*stream.job_ids, *context.job_ids})),
+        rank_hosts=tuple(sorted(context.rank_hosts)),
+        facts=tuple(sorted({*stream.facts, *context.facts})),
+        note="one stream of a shipped file",
+    )
 
 
 def _newlines_before(start: int, stream: Stream) -> int | None:

@@ -30,12 +30,6 @@ class Region(NamedTuple):
     cut: bool
 
 
-def line_begin(data: bytearray, floor: int, inside: int) -> int:
-    """Index where the line that holds `inside - 1` begins; `floor` is the begin of a line at or before it."""
-    newline = data.rfind(b"\n", floor, inside)
-    return max(newline, data.rfind(b"\r", max(floor, newline), inside), floor - 1) + 1
-
-
 def first_end(data: bytearray, lo: int, hi: int) -> int:
     """Index of the first line end in data[lo:hi], -1 if there is none."""
     newline = data.find(b"\n", lo, hi)

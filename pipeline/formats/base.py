@@ -42,13 +42,32 @@ class SourceInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Stream:
+    """The log that a shipper's record was read from: one pod's container, one host's file.
+
+    Each stream of a shipped file is a source of its own (`source_id` from the file's and `key`), so that hosts, jobs and
+    progress of different streams never mix. key: names it inside its file; also the path that people see. format and
+    family: of the inner line. job_ids, facts: what the record says of the stream, as in `SourceFact`.
+    """
+
+    key: str
+    family: str
+    format: str
+    host: str = ""
+    job_ids: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """A line without its wrapping.
 
     text: the message, ANSI and prefixes removed, secrets not yet masked. inner_offset: where `text` begins in the
     line is not kept; evidence points at the line. clock: set where the line carries two clocks (mono and wall).
     extra: further `name=value` worth keeping with a hit (`tag=kernel`, `pid=12`, `level=err`); `utc_offset=+08:00`
-    (an offset that is not zero, printed with the stamp) becomes a fact of the source.
+    (an offset that is not zero, printed with the stamp) becomes a fact of the source. stream: set by shippers' formats.
+    A text of several lines (one record, `\\n` inside) is matched line by line.
     """
 
     text: str
@@ -58,6 +77,7 @@ class Frame:
     clock: tuple[str, int, int] | None = None  # (kind of wall clock, mono_us, wall_us)
     extra: dict[str, str] = field(default_factory=dict)
     ok: bool = True  # False: the line does not have the format's frame (counted as unparsed if a rule hit it)
+    stream: Stream | None = None
 
 
 EMPTY_FRAME = Frame("")
@@ -76,6 +96,9 @@ class LineFormat(Protocol):
     name: `dmesg.raw`, `syslog.rfc3164`, `joblog` ... family: kernel | syslog | journal | scheduler | job | bmc | other.
     marks: byte literals of 6 or more whose lines `mark` wants to see although no rule asks for them.
     progress: whether sampled cells are read for training progress (job family only).
+
+    A format whose lines can hide a rule's literal (JSON escapes, bytes as numbers) may have `hidden`: literals, also
+    among `marks`, whose lines are tried against all rules once they are framed.
     """
 
     name: str
