@@ -54,10 +54,10 @@ def made_up_facts(n: int, per_source: int = 500) -> Facts:
 
 
 def _timed(what: str, rows: int, work: Callable[[], object]) -> None:
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     work()
-    took = time.perf_counter() - start
-    print(f"{what:<34} {took:7.2f} s {rows / took:10,.0f} rows/s")
+    took, cpu = time.perf_counter() - start, time.process_time() - cpu
+    print(f"{what:<34} {took:7.2f} s wall {cpu:7.2f} s of this process's CPU {rows / took:10,.0f} rows/s")
 
 
 def main() -> None:
