@@ -33,7 +33,9 @@ _STREAM = re.compile(
     r"(?i)(?:^|[._-])(?:stdout|stderr|std_out|std_err|out|err|error|output|log|txt|gz|zst|xz|bz2)(?=[._-]|$)"
 )
 _ATTEMPT_DIR = re.compile(r"(?i)(?:^|/)(?:attempt|restart|retry|run_attempt)[_-]?(\d{1,4})(?=/|_|\.|$)")
-_LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
+_POD_UID = re.compile(r"_[0-9a-f]{6,40}(?:-[0-9a-f]{4,12}){0,4}$")
+#: Kubelet's own files: <namespace>_<pod>_<uid>/<container>/<restarts>.log
+_KUBELET = re.compile(r"(?:^|/)[^/_]{1,63}_[^/_]{1,253}_[0-9a-f-]{6,40}/[^/]{1,63}/(\d{1,4})\.log(?:\.\w{1,20})?$")
 #: Facts that only a training program or its launcher prints.
 _WORLD = ("world_size=", "nranks=", "nproc_per_node=", "rdzv_id=", "n_gpus=", "nccl_version=")
 #: How far a log's stamps may lie outside of its job's times, microseconds.
@@ -97,7 +99,7 @@ def stem(path: str) -> str:
     parts = [p for p in folder.split("/") if p]
     under_attempt = any(_ATTEMPT_DIR.search(p) for p in parts)
     parts = ["#" if under_attempt and p.isdigit() else _RANK_WORD.sub("#", p) for p in parts]
-    parts = [_ATTEMPT_DIR.sub("@", p) for p in parts]
+    parts = [_ATTEMPT_DIR.sub("@", _POD_UID.sub("", p)) for p in parts]
     name = _RANK_WORD.sub("#", name)
     for _ in range(3):
         name = _STREAM.sub("", name)
@@ -111,7 +113,8 @@ def is_run(source: SourceFact, log: LogView, alone: bool) -> bool:
         return False
     fmt = registry().get(source.format)
     if fmt is not None and not getattr(fmt, "progress", False):
-        return alone  # records (error files, recorder dumps) are evidence, unless nothing else is there
+        # Records (error files, recorder dumps) are evidence; shipped job output shows more than failures.
+        return alone or any(m.kind not in ("failure", "stop", "teardown") for m in log.marks)
     if any(m.kind not in ("teardown", "ckpt_begin") for m in log.marks):
         return True
     return alone or bool(source.job_ids) or any(f.startswith(_WORLD) for f in source.facts)
@@ -194,10 +197,17 @@ def _path_job(path: str, known: frozenset[str]) -> PathId | None:
 def _group_key(s: SourceFact, known: frozenset[str]) -> tuple[str, ...]:
     path = s.inner_paths[0] if s.inner_paths else s.source_id
     named = _path_job(path, known)
-    attempt = _ATTEMPT_DIR.search(path.replace("!", "/"))
+    attempt = _attempt(path)
     job = f"{named.job}_{named.task}" if named else ""
     text = s.job_ids[0] if len(s.job_ids) == 1 and named is None else ""
-    return (s.root, job or text, attempt[1] if attempt else "", "" if named else stem(path))
+    return (s.root, job or text, attempt, "" if named else stem(path))
+
+
+def _attempt(path: str) -> str:
+    """The number that a launcher or kubelet gave to an attempt in a path, "" if none."""
+    path = path.replace("!", "/")
+    found = _ATTEMPT_DIR.search(path) or _KUBELET.search(path)
+    return found[1] if found else ""
 
 
 def _split_by_time(
@@ -231,14 +241,14 @@ def _group(
 ) -> LogGroup:
     ordered = sorted(items, key=lambda s: (s.inner_paths, s.source_id))
     named = [p for s in ordered for path in s.inner_paths if (p := _path_job(path, known))]
-    attempt = _ATTEMPT_DIR.search(ordered[0].inner_paths[0].replace("!", "/")) if ordered[0].inner_paths else None
+    attempt = _attempt(ordered[0].inner_paths[0]) if ordered[0].inner_paths else ""
     return LogGroup(
         key=key,
         root=ordered[0].root,
         sources=ordered,
         ids={i.split(".", 1)[0] for s in ordered for i in s.job_ids},
         task=named[0].task if named else -1,
-        attempt=int(attempt[1]) if attempt else -1,
+        attempt=int(attempt) if attempt else -1,
         span=sp,
         hosts=frozenset(h for s in ordered for h in hosts_of(s, clocks.get(s.source_id))),
         path_job=named[0].job if named else "",
@@ -259,11 +269,32 @@ def tie(group: LogGroup, records: Sequence[JobRecord], groups_in_root: int) -> t
         best = _by_time(group, found, by_job) if len(found) > 1 else found
         if len(best) == 1:
             return by_job[best[0]], words
+    for ids, words in ((_tokens(group), "pod name in its path"), (_stems(group), "job name in its path")):
+        found = [k for k, rs in by_job.items() if any(r.members & ids for r in rs) or (words[0] == "j" and k[2] in ids)]
+        if len(found) == 1:
+            return by_job[found[0]], words
     if group.hosts and group.span:
         at = [k for k, rs in by_job.items() if any(group.hosts & set(r.nodes) and _covers(r, group.span) for r in rs)]
         if len(at) == 1:
             return by_job[at[0]], "hosts and time"
     return _only(group, by_job, groups_in_root)
+
+
+def _tokens(group: LogGroup) -> set[str]:
+    """Names in a group's paths: folders, file names without endings, and their parts between underscores."""
+    found: set[str] = set()
+    for s in group.sources:
+        for path in s.inner_paths:
+            for part in re.split(r"[/!]", path):
+                name = re.sub(r"(?:\.(?:log|txt|out|err|gz|zst|\d{1,4}))+$", "", part)
+                found.update((name, *name.split("_")))
+    return {t for t in found if len(t) > 2 and not t.isdigit()}
+
+
+def _stems(group: LogGroup) -> set[str]:
+    """The names in a group's paths without replica numbers and roles behind them: what a job would be called."""
+    names = _tokens(group)
+    return names | {re.sub(r"(?:-[a-z]+)?-\d{1,5}$", "", t) for t in names}
 
 
 def _names(job: str, task: int) -> set[str]:

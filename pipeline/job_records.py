@@ -61,6 +61,7 @@ class JobRecord:
     source_ids: tuple[str, ...]
     assumed: tuple[str, ...] = ()
     index: int = 0  # order among the job's attempts
+    members: frozenset[str] = frozenset()  # names of its pods
 
     @property
     def open(self) -> bool:
@@ -235,6 +236,7 @@ def _record(
         source_ids=tuple(used),
         assumed=tuple(sorted({a for s in used if s in clocks for a in clocks[s].assumed})),
         index=index,
+        members=frozenset(f.step for f in order if f.step and scheduler == "k8s"),
     )
 
 

@@ -21,7 +21,7 @@ from schemas.settings import Settings
 from schemas.subject import JobRun
 
 #: Groups of the marker rules that hold a checkpoint's step and path.
-_STEP_FIELDS = ("step", *(f"step{i}" for i in range(2, 6)))
+_STEP_FIELDS = ("step", *(f"step{i}" for i in range(2, 8)))
 _PATH_FIELDS = ("path", *(f"path{i}" for i in range(2, 8)))
 _STEP_IN_PATH = re.compile(r"(?i)(?:checkpoint|global_?step|step|iter(?:ation)?)[-_=]?0{0,8}(\d{1,10})(?!\d)")
 ENDED_WELL = frozenset({"COMPLETED", "SUCCEEDED"})
@@ -285,6 +285,9 @@ def _resume(
     step, path = mark.field(*_STEP_FIELDS), mark.field(*_PATH_FIELDS)
     if not step and (named := _STEP_IN_PATH.search(path)):
         step = named[1]
+    if not step:  # the line that began the save may have said which one
+        begun = [m for p, m in log.marks("ckpt_begin") if p is part and m.offset < mark.offset]
+        step = begun[-1].field(*_STEP_FIELDS) if begun else ""
     before = [s.step for s in part.steps() if s.offset <= mark.offset and s.step is not None]
     number = int(step) if step.isdigit() else (before[-1] if before and progress.unit == "step" else None)
     near = [m for _, m in saved if m.field(*_PATH_FIELDS)]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from collections.abc import Mapping
 from functools import cache
@@ -333,6 +334,44 @@ def test_stems_take_ranks_and_streams_out_of_names_but_not_numbers_of_runs():
     assert stem("x/result_1.log") != stem("x/result_2.log")
     assert stem("job-a.log") != stem("job-b.log")
     assert stem("a/rank-0.log") != stem("b/rank-0.log")
+    assert stem("pods/ml_a-worker-0_0a1b2c3d/t/0.log") == stem("pods/ml_a-worker-1_9f8e7d6c/t/0.log")
+    assert stem("pods/ml_a-worker-0_0a1b2c3d/t/0.log") != stem("pods/ml_b-worker-0_0a1b2c3d/t/0.log")
+
+
+def _pod(name: str, job: str, node: str, start: str, end: str) -> dict[str, object]:
+    ended = {"exitCode": 1, "reason": "Error", "startedAt": start, "finishedAt": end}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "ml",
+            "labels": {"training.kubeflow.org/job-name": job},
+            "ownerReferences": [{"kind": "PyTorchJob", "name": job}],
+        },
+        "spec": {"nodeName": node, "containers": [{"name": "t", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]},
+        "status": {
+            "phase": "Failed",
+            "startTime": start,
+            "containerStatuses": [{"name": "t", "restartCount": 0, "state": {"terminated": ended}}],
+        },
+    }
+
+
+def test_logs_of_pods_belong_to_the_job_of_the_pods(tmp_path: Path):
+    pods = [
+        _pod(f"{job}-worker-{i}", job, f"k{n + i}", "2026-03-04T10:00:00Z", "2026-03-04T10:30:00Z")
+        for job, n in (("llm-a", 1), ("llm-b", 5))
+        for i in range(2)
+    ]
+    files = {"pods.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": pods})}
+    for job, last in (("llm-a", 30), ("llm-b", 20)):
+        files[f"pods/ml_{job}-worker-0_0a1b2c3d4e/t/0.log"] = "".join(
+            f"2026-03-04T10:00:{i:02d}.000000001Z stdout F step {i} loss 2.1\n" for i in range(last + 1)
+        )
+    found = runs(tmp_path, files)
+    assert [(r.job_id, r.last_step, r.state) for r in found] == [("llm-a", 30, "FAILED"), ("llm-b", 20, "FAILED")]
+    assert all("job log tied by: pod name in its path" in r.assumed for r in found)
 
 
 # --- order never shows
