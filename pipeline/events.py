@@ -16,6 +16,7 @@ from typing import Protocol
 import hostlist
 
 from classifiers.api import Meaning, Rule, Ruleset
+from pipeline.placing_hosts import pod_nodes
 from pipeline.progress import main_series, steps_after
 from schemas.facts import Facts, ProgressFact, SignalFact, SourceFact, Stamp
 from schemas.identity import digest, short_host
@@ -76,13 +77,16 @@ def _job_id(fields: Mapping[str, str]) -> str:
     return ""
 
 
-def _hosts(fact: SignalFact, fields: Mapping[str, str], family: str, clock: ClockLike | None) -> tuple[str, ...]:
+def _hosts(
+    fact: SignalFact, fields: Mapping[str, str], family: str, clock: ClockLike | None, nodes: Mapping[str, str]
+) -> tuple[str, ...]:
     for name in _HOST_FIELDS:
         value = fields.get(name, "")
         if value:
-            return expand_hosts(value)
+            return tuple(dict.fromkeys(nodes.get(host, host) for host in expand_hosts(value)))
     if fact.host:
-        return (short_host(fact.host),)
+        host = short_host(fact.host)
+        return (nodes.get(host, host),)
     if clock is not None and clock.host and (family in OWN_HOST or family == "job"):
         return (clock.host,)
     return ()
@@ -93,6 +97,7 @@ def place_signals(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Rulese
     sources: dict[str, SourceFact] = {s.source_id: s for s in facts.sources}
     meanings: dict[tuple[str, tuple[tuple[str, str], ...]], Meaning] = {}
     placed: list[Placed] = []
+    nodes = pod_nodes(facts.fragments)
     for fact in facts.signals:
         rule = ruleset.rules.get(fact.rule)
         if rule is None or rule.maturity == "retired":
@@ -114,7 +119,7 @@ def place_signals(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Rulese
                 t=t,
                 t_last=t_last if t_last is not None else t,
                 unc=unc,
-                hosts=_hosts(fact, fields, family, clock),
+                hosts=_hosts(fact, fields, family, clock, nodes),
                 job_id=_job_id(fields),
                 family=family,
                 root=source.root if source else "",

@@ -7,12 +7,11 @@ offset, within `LOOK_BACK`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from classifiers.api import Rule
 from classifiers.matching import MARK
 from pipeline.context import Context
 from pipeline.fold import Fold, Lines, Match, Shape, Variant, prepare, shape, variant
@@ -82,6 +81,8 @@ class LineScan:
         self._ruleset, self._engine = ruleset, engine
         self._marks = fmt.marks
         self._hidden: tuple[bytes, ...] = getattr(fmt, "hidden", ())
+        # job output looks back only where its frame joins lines: its stamps are borrowed here
+        self._blind = fmt.progress and not getattr(fmt, "joins", False)
         self._numbers = _Numbers(window, newlines_before)
         self._borrower = Borrower(fmt)
         self._view = memoryview(window.data)
@@ -218,7 +219,7 @@ class LineScan:
         back = Back(self._w.data, start, self._w.base)
         line = decode(raw)
         # a job log's stamps are borrowed here, where what was found once is found again without a second look
-        frame = self._fmt.frame(line, NoBack() if self._fmt.progress else back)
+        frame = self._fmt.frame(line, NoBack() if self._blind else back)
         stamp = self._stamp(frame, offset, back, raw)
         host = short_host(frame.host) if frame.host else ""
         lane = self._lane(frame)

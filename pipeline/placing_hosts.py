@@ -54,6 +54,21 @@ def own_host(source: SourceFact, known: set[str]) -> tuple[str, str | None]:
     return (hint, f"host {hint} taken from the path") if hint else ("", None)
 
 
+def pod_nodes(fragments: Iterable[RunFragment]) -> dict[str, str]:
+    """The node of each pod that stood on one only. Inside a pod its name is the host name."""
+    nodes: dict[str, set[str]] = {}
+    for f in fragments:
+        if f.scheduler == "k8s" and f.step and f.nodes:
+            nodes.setdefault(short_host(f.step), set()).update(f.nodes)
+    return {pod: next(iter(on)) for pod, on in nodes.items() if len(on) == 1}
+
+
+def _pod(source: SourceFact) -> str:
+    return next(
+        (short_host(f.rsplit("/", 1)[-1].removeprefix("pod=")) for f in source.facts if f.startswith("pod=")), ""
+    )
+
+
 def _printed(source: SourceFact) -> str | None:
     """The host that most lines name, "" where they name several alike, None where they name none."""
     if source.family not in ONE_HOST and source.family != "job":
@@ -109,8 +124,10 @@ def hosts_of(
     out: dict[str, tuple[str, str | None]] = {}
     for root, members in by_root.items():
         known = named_hosts(members, fragments_by_root.get(root, ()))
+        nodes = pod_nodes(fragments_by_root.get(root, ()))
         for source in members:
-            host, why = own_host(source, known)
+            node = nodes.get(_pod(source), "")
+            host, why = (node, None) if node else own_host(source, known)
             anonymous = not host and not source.names and source.family in ONE_HOST
             if anonymous and len(known) == 1:
                 host = next(iter(known))

@@ -21,6 +21,7 @@ import numpy as np
 from pipeline.formats.base import LineFormat, registry
 from pipeline.line_scan import NUMBERED, Lane, LineScan
 from pipeline.record_scan import parse_records
+from pipeline.shipped import job_of, pod_facts, pod_of_path
 from pipeline.sources import FileStream, Range, Source, SourceError, discover, hints, open_source, ranges
 from pipeline.sources.streams import Stream, close_kept
 from pipeline.window import Window
@@ -126,6 +127,11 @@ def _described(source: Source) -> SourceFact:
     named = hints.host(source.identity)
     if named:
         facts.append(f"path_host={named}")
+    jobs = hints.job_ids(source.identity)
+    if source.format == "k8s.cri" and (pod := pod_of_path(source.identity)) is not None:
+        facts.extend(pod_facts(pod))
+        job = job_of(pod, {})
+        jobs = (job,) if job else ()
     return SourceFact(
         source_id=source.source_id,
         inner_paths=(source.inner_path,),
@@ -135,7 +141,7 @@ def _described(source: Source) -> SourceFact:
         size=0,
         mtime_us=source.mtime_us,
         host="",
-        job_ids=hints.job_ids(source.identity),
+        job_ids=jobs,
         facts=tuple(facts),
     )
 
@@ -193,6 +199,9 @@ def _stream_fact(shipped: SourceFact, lane: Lane) -> SourceFact:
     """The row of one stream of a shipped file. Its bytes and lines are accounted for in the file's own row."""
     stream, context = lane.stream, lane.context
     assert stream is not None
+    pod = None if any(f.startswith("pod=") for f in stream.facts) else pod_of_path(shipped.inner_paths[0])
+    job = job_of(pod, {}) if pod is not None and stream.family == "job" else ""
+    told = {*stream.job_ids, *context.job_ids, *((job,) if job else ())}
     return SourceFact(
         source_id=lane.source_id,
         inner_paths=tuple(f"{path}!{stream.key}" for path in shipped.inner_paths),
@@ -205,9 +214,9 @@ def _stream_fact(shipped: SourceFact, lane: Lane) -> SourceFact:
         spans=context.spans(),
         clocks=context.clocks(),
         names=context.names(),
-        job_ids=tuple(sorted({*stream.job_ids, *context.job_ids})),
+        job_ids=tuple(sorted(told)),
         rank_hosts=tuple(sorted(context.rank_hosts)),
-        facts=tuple(sorted({*stream.facts, *context.facts})),
+        facts=tuple(sorted({*stream.facts, *context.facts, *(pod_facts(pod) if pod is not None else ())})),
         note="one stream of a shipped file",
     )
 

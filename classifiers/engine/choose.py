@@ -84,8 +84,13 @@ def announced(subject: Subject) -> str:
     """The words by which a maintenance was announced: job comment, reason of the run, drain or log text; "" if none."""
     run = subject.run
     texts = [] if run is None else [run.reason, *(x.split("=", 1)[-1] for x in run.extra if "omment" in x)]
-    texts.extend(e.text for e in subject.events if {"maintenance", "cancel"} & e.tags or "reason" in e.signal)
+    texts.extend(e.text for e in subject.events if _explains_itself(e))
     return next((m[0] for t in texts if (m := _ANNOUNCED.search(t))), "")
+
+
+def _explains_itself(event: Event) -> bool:
+    """Whether a line may say why somebody stopped something: reasons, cancellations, events of the cluster."""
+    return bool({"maintenance", "cancel"} & event.tags) or "reason" in event.signal or event.family == "cluster"
 
 
 def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
@@ -156,6 +161,19 @@ def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
                 "unknown",
             )
         )
+    if state in ("KILLED", "DELETED") and run.scheduler == "k8s":
+        # Its pods were stopped, and no pod or event says that it failed, was evicted or made room: someone deleted it.
+        out.append(
+            Candidate(
+                "scheduler.cancelled",
+                0.6,
+                "deleted",
+                _with(subject.events, "teardown"),
+                "its pods were stopped without having failed",
+                "scheduler",
+                "unknown",
+            )
+        )
     return out
 
 
@@ -221,7 +239,8 @@ def rank(candidates: Sequence[Candidate], result: Outcome, *, hang_seen: bool = 
     candidates = _carried(candidates)
     marked: list[Candidate] = []
     for c in candidates:
-        by = [o for o in candidates if _explains(o, c) and not _explains(c, o)]
+        # an explicit statement is about the whole, whatever explains the line that it stands on
+        by = [o for o in candidates if not c.final and _explains(o, c) and not _explains(c, o)]
         marked.append(replace(c, weight=round(c.weight * 0.25, 4)) if by else c)
     marked = _supported(marked)
     finals = [c for c in marked if c.final]

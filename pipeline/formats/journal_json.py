@@ -10,8 +10,8 @@ ten minutes of a boot may have waited for journald: arrival is late by the diffe
 is taken off. Clock pair: `_SOURCE_MONOTONIC_TIMESTAMP` and that time. `Frame.extra`: `tag`, `pid`, `level`,
 `boot`, `unit`.
 
-A message in byte numbers hides its text from a scan for literals, so `"MESSAGE":[` is a mark: whoever scans frames
-marked lines as well, and should match rules on them.
+A message in byte numbers hides its text from a scan for literals, so `"MESSAGE":[` is a mark, and `hidden`: all rules are
+tried on such a line.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class JournalJson:
 
     name = "journal.json"
     family = "journal"
-    marks = (*MARKS, b'"MESSAGE":[', b'"MESSAGE" : [')
+    hidden = (b'"MESSAGE":[', b'"MESSAGE" : [')
+    marks = (*MARKS, *hidden)
     progress = False
 
     def sniff(self, head: bytes, inner_path: str) -> float:  # noqa: ARG002

@@ -118,6 +118,9 @@ def _events(plan: Plan, cal: Calendar, name: Callable[[int], str]) -> Iterator[d
         first = name(last.host if last.host is not None else a.hosts[0])
         index = a.hosts.index(last.host) if last.host in a.hosts else 0
         pod = pod_name(a, index)
+        if last.component == "maintenance.unplanned":
+            said = f"Node {first} status is now: NodeNotSchedulable"
+            yield _event(last.end - 45, cal, "Node", first, "NodeNotSchedulable", said, first, False)
         if last.component in NODE_DOWN:
             yield _event(
                 last.end - 40,
