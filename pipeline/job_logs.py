@@ -246,7 +246,7 @@ def _group(
         key=key,
         root=ordered[0].root,
         sources=ordered,
-        ids={i.split(".", 1)[0] for s in ordered for i in s.job_ids},
+        ids={i.split(".", 1)[0] if i[:1].isdigit() else i for s in ordered for i in s.job_ids},
         task=named[0].task if named else -1,
         attempt=int(attempt) if attempt else -1,
         span=sp,

@@ -66,11 +66,11 @@ def ends(*marks: str) -> list[tuple[int, int, str]]:
         (("step:1", "success", "teardown"), [(0, -1, "success")]),
     ],
 )  # fmt: skip
-def test_where_attempts_end_and_how(marks: tuple[str, ...], expected: list[tuple[int, int, str]]):
+def test_where_attempts_end_and_how(marks: tuple[str, ...], expected: list[tuple[int, int, str]]) -> None:
     assert ends(*marks) == expected
 
 
-def test_the_mark_that_ended_an_attempt_belongs_to_it():
+def test_the_mark_that_ended_an_attempt_belongs_to_it() -> None:
     first, second = cut(log("step:1", "failure", "restart", "init", "step:2"))
     assert [m.kind for m in first.marks] == ["step", "failure", "restart"]
     assert [m.kind for m in second.marks] == ["init", "step"]
@@ -85,7 +85,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=25))
-def test_parts_cover_the_log_once(marks: list[str]):
+def test_parts_cover_the_log_once(marks: list[str]) -> None:
     view = log(*marks)
     parts = cut(view)
     assert parts[0].low == 0
@@ -96,7 +96,7 @@ def test_parts_cover_the_log_once(marks: list[str]):
 
 
 @given(st.lists(WORDS, max_size=12))
-def test_an_own_end_is_never_read_into_a_log_without_one(marks: list[str]):
+def test_an_own_end_is_never_read_into_a_log_without_one(marks: list[str]) -> None:
     kept = [m for m in marks if not m.startswith(("success", "end", "planned_end"))]
     assert how_it_ended(log(*kept).marks)[0] in ("", "failure")
     assert isinstance(cut(log(*kept))[0], Part)

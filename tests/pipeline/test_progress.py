@@ -75,7 +75,7 @@ def read(*lines: str, cell: int = 0, start: int = 0) -> ProgressFact | None:
         ("2031-08-29 11:02:58,004 INFO Epoch 79 CV info cv_loss 0.08", 79, None),
     ],
 )  # fmt: skip
-def test_how_frameworks_print_a_step(line: str, step: int, seconds: float | None):
+def test_how_frameworks_print_a_step(line: str, step: int, seconds: float | None) -> None:
     found = read_line(line)
     assert found is not None
     assert found[2] == step
@@ -105,11 +105,11 @@ def test_how_frameworks_print_a_step(line: str, step: int, seconds: float | None
         "",
     ],
 )  # fmt: skip
-def test_what_is_no_training_step(line: str):
+def test_what_is_no_training_step(line: str) -> None:
     assert read_line(line) is None
 
 
-def test_a_cell_keeps_first_and_last_step_and_the_median_speed():
+def test_a_cell_keeps_first_and_last_step_and_the_median_speed() -> None:
     fact = read(
         *(f"2026-03-03 04:00:{i:02d},000 - INFO - Step {10 * i}: train loss 1.0" for i in range(1, 6)),
         cell=3,
@@ -123,7 +123,7 @@ def test_a_cell_keeps_first_and_last_step_and_the_median_speed():
     assert [step for _, step, _ in fact.points] == [10, 20, 30, 40, 50]
 
 
-def test_the_training_series_wins_over_other_bars():
+def test_the_training_series_wins_over_other_bars() -> None:
     fact = read(
         "Loading checkpoint shards: 100%|███| 8/8 [00:10<00:00,  1.2s/it]",
         "  0%|          | 1/2000 [00:03<1:40:00,  3.00s/it]",
@@ -139,7 +139,7 @@ def test_the_training_series_wins_over_other_bars():
     assert main_series([fact, only_eval]) == [fact]
 
 
-def test_bare_numbers_count_only_if_they_count():
+def test_bare_numbers_count_only_if_they_count() -> None:
     counted = read("WS: 3, RANK: 1", *map(str, range(11)))
     assert counted is not None
     assert (counted.series, counted.last_step) == ("step/bare", 10)
@@ -147,7 +147,7 @@ def test_bare_numbers_count_only_if_they_count():
     assert read("7") is None
 
 
-def test_a_step_line_takes_the_stamp_of_the_line_above():
+def test_a_step_line_takes_the_stamp_of_the_line_above() -> None:
     fact = read(
         "2031-10-12 22:00:58.102 INFO     zfit .../trainer.py:  311",
         "                  epoch=14 step=88120 loss=0.0931",
@@ -156,13 +156,13 @@ def test_a_step_line_takes_the_stamp_of_the_line_above():
     assert fact.last == Stamp("local", 1949608858102000, borrowed=True)
 
 
-def test_speed_of_tensorflow_is_a_line_of_its_own():
+def test_speed_of_tensorflow_is_a_line_of_its_own() -> None:
     fact = read("INFO:tensorflow:global_step/sec: 4", "INFO:tensorflow:loss = 0.8211, step = 71200 (32.1 sec)")
     assert fact is not None
     assert fact.step_s == 0.25
 
 
-def test_points_are_bounded_and_keep_the_last():
+def test_points_are_bounded_and_keep_the_last() -> None:
     fact = read(*(f"step {i} loss 1.0" for i in range(1000)))
     assert fact is not None
     assert len(fact.points) <= MAX_POINTS
@@ -191,15 +191,15 @@ def steps(*pairs: tuple[int, int]) -> ProgressFact:
         (-1, 250, 2),
     ],
 )
-def test_steps_after(offset: int, until: int | None, expected: int):
+def test_steps_after(offset: int, until: int | None, expected: int) -> None:
     assert steps_after([steps((100, 1), (200, 2), (300, 3))], offset, until) == expected
 
 
-def test_steps_printed_every_tenth_count_in_full_behind_the_first():
+def test_steps_printed_every_tenth_count_in_full_behind_the_first() -> None:
     assert steps_after([steps((100, 10), (200, 20), (300, 30), (400, 40))], 150) == 21
 
 
-def test_lagging_ranks_are_no_progress_but_a_new_epoch_is():
+def test_lagging_ranks_are_no_progress_but_a_new_epoch_is() -> None:
     lagging = [steps((100, 500), (200, 499), (300, 500), (400, 498))]
     assert steps_after(lagging, 150) == 0
     epoch = [steps((100, 5000), (200, 1), (300, 2))]
@@ -210,7 +210,7 @@ def test_lagging_ranks_are_no_progress_but_a_new_epoch_is():
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 500)), min_size=1, max_size=30, unique_by=lambda p: p[0]),
     st.integers(-1, 10_000),
 )
-def test_steps_after_is_bounded_and_ignores_the_order_of_facts(pairs: list[tuple[int, int]], offset: int):
+def test_steps_after_is_bounded_and_ignores_the_order_of_facts(pairs: list[tuple[int, int]], offset: int) -> None:
     pairs = sorted(pairs)
     facts = [steps(p) for p in pairs]
     found = steps_after(facts, offset)
@@ -223,14 +223,14 @@ def test_steps_after_is_bounded_and_ignores_the_order_of_facts(pairs: list[tuple
 
 
 @given(st.lists(st.text(alphabet="0123456789 :=|%[]/stepouchlrain.-{}'\"", max_size=80), max_size=20))
-def test_no_cell_is_too_odd(lines: list[str]):
+def test_no_cell_is_too_odd(lines: list[str]) -> None:
     fact = read(*lines)
     if fact is not None:
         assert fact.first_offset <= fact.last_offset
         assert merge_progress(fact, fact) == fact
 
 
-def test_real_benchmark_logs_show_their_last_step(shared_data: Path):
+def test_real_benchmark_logs_show_their_last_step(shared_data: Path) -> None:
     """The steps of a whole real log rise to the number that its own end names."""
     path = next((shared_data / "mlperf_runs" / "aborted").glob("*unet3d*_04.log.gz"))
     data = gzip.decompress(path.read_bytes())
@@ -246,7 +246,7 @@ def test_real_benchmark_logs_show_their_last_step(shared_data: Path):
     assert steps_after(facts, 0) > 900
 
 
-def test_where_the_step_falls_back_both_sides_are_kept():
+def test_where_the_step_falls_back_both_sides_are_kept() -> None:
     """A restart inside a cell must not hide how far the attempt before it came."""
     numbers = [*range(1, 101), *range(61, 161)]
     fact = read(*(f"step {i} loss 1.0" for i in numbers))

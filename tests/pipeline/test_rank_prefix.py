@@ -45,13 +45,13 @@ MARCH_3 = 1772512267_000_000  # 2026-03-03 04:31:07 as if UTC
          {"local_rank": "4"}),
     ],
 )  # fmt: skip
-def test_each_kind(line: str, text: str, rank: int | None, host: str, extra: dict[str, str]):
+def test_each_kind(line: str, text: str, rank: int | None, host: str, extra: dict[str, str]) -> None:
     out, found = strip(line)
     assert (out.text, out.rank, out.host, found) == (text, rank, host, extra)
     assert out.stamp == NO_STAMP
 
 
-def test_a_label_is_a_task_and_the_text_knows_the_rank_better():
+def test_a_label_is_a_task_and_the_text_knows_the_rank_better() -> None:
     """With one srun task a node the label is not the rank: what the text says of itself wins, NCCL lines get none."""
     assert strip("2: [E ProcessGroupNCCL.cpp:475] [Rank 16] Watchdog")[0].rank == 16
     out, extra = strip("1: r07n03:9007:9307 [7] NCCL WARN NET/IB : x")
@@ -74,7 +74,7 @@ def test_a_label_is_a_task_and_the_text_knows_the_rank_better():
          Stamp("local", MARCH_3 - 4 * 3600 * 1_000_000), None),
     ],
 )  # fmt: skip
-def test_stamps_between_prefixes(line: str, text: str, stamp: Stamp, rank: int | None):
+def test_stamps_between_prefixes(line: str, text: str, stamp: Stamp, rank: int | None) -> None:
     out, _ = strip(line)
     assert (out.text, out.stamp, out.rank) == (text, stamp, rank)
 
@@ -92,13 +92,13 @@ def test_stamps_between_prefixes(line: str, text: str, stamp: Stamp, rank: int |
         "(step 3, loss=2.1)",
     ],
 )
-def test_what_is_no_prefix_stays(line: str):
+def test_what_is_no_prefix_stays(line: str) -> None:
     out, extra = strip(line)
     assert out.text == line
     assert (out.rank, out.host, extra) == (None, "", {})
 
 
-def test_colours_are_removed_also_without_their_escape_byte():
+def test_colours_are_removed_also_without_their_escape_byte() -> None:
     assert clean("\x1b[36m(W pid=3)\x1b[0m \x1b[1;31mERROR\x1b[0m") == "(W pid=3) ERROR"
     assert clean("\x1b]0;title\x07text#033[31m!") == "text!"
     assert clean("[36m(W pid=3)[0m boom[32m [repeated 2x]") == "(W pid=3) boom [repeated 2x]"
@@ -106,7 +106,7 @@ def test_colours_are_removed_also_without_their_escape_byte():
 
 
 @given(st.text(max_size=300))
-def test_strip_never_raises_and_only_takes_from_the_front(line: str):
+def test_strip_never_raises_and_only_takes_from_the_front(line: str) -> None:
     out, _ = strip(line)
     assert clean(line).rstrip("\r\n").endswith(out.text)
 
@@ -118,5 +118,5 @@ def test_strip_never_raises_and_only_takes_from_the_front(line: str):
         )
     )
 )
-def test_stacks_of_prefixes_end(parts: list[str]):
+def test_stacks_of_prefixes_end(parts: list[str]) -> None:
     strip("".join(parts) + "text")

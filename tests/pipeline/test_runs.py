@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from classifiers.knowledge import load_ruleset
 from classifiers.knowledge.ruleset import RulesetImpl
-from pipeline.job_logs import path_id, stem
 from pipeline.place import place
 from pipeline.runs import assemble
 from pipeline.scan import scan_paths
@@ -87,7 +86,7 @@ CRASH = (
 # --- a log alone
 
 
-def test_a_log_that_just_stops_is_cut(tmp_path: Path):
+def test_a_log_that_just_stops_is_cut(tmp_path: Path) -> None:
     run = only(runs(tmp_path, {"job.log": steps(1, 30)}))
     assert run.truncated
     assert (run.success, run.end_known, run.state, run.scheduler, run.job_id) == (False, False, "", "", None)
@@ -95,12 +94,12 @@ def test_a_log_that_just_stops_is_cut(tmp_path: Path):
     assert run.last_progress_us == run.log_end_us
 
 
-def test_a_crash_is_no_cut(tmp_path: Path):
+def test_a_crash_is_no_cut(tmp_path: Path) -> None:
     run = only(runs(tmp_path, {"job.log": steps(1, 30) + CRASH}))
     assert (run.truncated, run.success, run.still_running) == (False, False, None)
 
 
-def test_success_and_exit_by_duration(tmp_path: Path):
+def test_success_and_exit_by_duration(tmp_path: Path) -> None:
     done = only(runs(tmp_path / "a", {"job.log": steps(1, 30) + "2026-03-04 10:05:00,000 INFO Training completed.\n"}))
     assert (done.success, done.planned_end, done.end_known) == (True, False, True)
     left = only(
@@ -118,13 +117,13 @@ def test_success_and_exit_by_duration(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("saved", "planned"), [(True, True), (False, False)])
-def test_an_exit_on_a_signal_is_by_plan_only_behind_a_save(tmp_path: Path, saved: bool, planned: bool):
+def test_an_exit_on_a_signal_is_by_plan_only_behind_a_save(tmp_path: Path, saved: bool, planned: bool) -> None:
     save = "saving checkpoint at iteration   30 to /ckpt/a\n" if saved else ""
     run = only(runs(tmp_path, {"job.log": steps(1, 30) + save + "exiting program after receiving SIGTERM.\n"}))
     assert run.planned_end is planned
 
 
-def test_a_restart_in_the_job_makes_two_attempts(tmp_path: Path):
+def test_a_restart_in_the_job_makes_two_attempts(tmp_path: Path) -> None:
     text = (
         steps(1, 30)
         + CRASH
@@ -142,7 +141,7 @@ def test_a_restart_in_the_job_makes_two_attempts(tmp_path: Path):
     assert second.run_key != first.run_key
 
 
-def test_a_benchmark_without_its_own_end_has_ended(tmp_path: Path):
+def test_a_benchmark_without_its_own_end_has_ended(tmp_path: Path) -> None:
     head = ':::MLLOG {"namespace": "", "time_ms": 1772618400000, "event_type": "INTERVAL_START", "key": "run_start", "value": null, "metadata": {"file": "a.py", "lineno": 1}}\n'
     end = ':::MLLOG {"namespace": "", "time_ms": 1772618500000, "event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"file": "a.py", "lineno": 2, "status": "STATUS"}}\n'
     missing = only(runs(tmp_path / "a", {"r.log": head + steps(1, 5)}))
@@ -153,7 +152,7 @@ def test_a_benchmark_without_its_own_end_has_ended(tmp_path: Path):
         assert (run.success, run.end_known, run.end_us) == (True, True, 1772618500_000_000)
 
 
-def test_only_a_log_that_is_written_on_for_long_hangs_without_a_record(tmp_path: Path):
+def test_only_a_log_that_is_written_on_for_long_hangs_without_a_record(tmp_path: Path) -> None:
     soon = only(runs(tmp_path / "a", {"job.log": steps(1, 30) + "2026-03-04 10:09:00,000 INFO step_timer alive\n"}))
     late = only(runs(tmp_path / "b", {"job.log": steps(1, 30) + "2026-03-04 11:09:00,000 INFO heartbeat alive\n"}))
     assert soon.still_running is None
@@ -163,7 +162,7 @@ def test_only_a_log_that_is_written_on_for_long_hangs_without_a_record(tmp_path:
 # --- with a scheduler's record
 
 
-def test_record_and_log_are_one_run(tmp_path: Path):
+def test_record_and_log_are_one_run(tmp_path: Path) -> None:
     run = only(runs(tmp_path, {"sacct.txt": sacct(row("77", "FAILED", "1:0")), "job.log": steps(1, 30) + CRASH}))
     assert (run.job_id, run.state, run.exit_code, run.nodes, run.user) == ("77", "FAILED", 1, ("n1", "n2"), "ada")
     assert (run.last_step, run.end_known, run.truncated) == (30, True, False)
@@ -179,7 +178,7 @@ def test_record_and_log_are_one_run(tmp_path: Path):
         ("train.log", "n1:88231:88911 [3] NCCL INFO comm 0x5 rank 0 nranks 16 cudaDev 3 - Init COMPLETE\n", "hosts and time"),
     ],
 )  # fmt: skip
-def test_how_a_log_is_tied_to_one_of_many_jobs(tmp_path: Path, name: str, text: str, words: str):
+def test_how_a_log_is_tied_to_one_of_many_jobs(tmp_path: Path, name: str, text: str, words: str) -> None:
     table = sacct(row("77", "FAILED", "1:0"), row("78", "COMPLETED", nodes="n[7-8]"), row("79", "FAILED", nodes="n9"))
     found = {r.job_id: r for r in runs(tmp_path, {"sacct.txt": table, name: text + steps(1, 30)})}
     assert set(found) == {"77", "78", "79"}
@@ -188,14 +187,14 @@ def test_how_a_log_is_tied_to_one_of_many_jobs(tmp_path: Path, name: str, text: 
     assert not found["78"].source_ids
 
 
-def test_a_log_that_names_another_job_is_not_given_to_the_only_record(tmp_path: Path):
+def test_a_log_that_names_another_job_is_not_given_to_the_only_record(tmp_path: Path) -> None:
     files = {"sacct.txt": sacct(row("77", "COMPLETED")), "slurm-77.out": steps(1, 9), "slurm-91.out": steps(1, 30)}
     found = {r.job_id: r for r in runs(tmp_path, files)}
     assert found["77"].last_step == 9
     assert (found["91"].last_step, found["91"].scheduler) == (30, "")
 
 
-def test_a_log_alone_is_adopted_when_its_record_turns_up(tmp_path: Path):
+def test_a_log_alone_is_adopted_when_its_record_turns_up(tmp_path: Path) -> None:
     log = facts_of(tmp_path / "site", {"slurm-77.out": steps(1, 30)})
     (tmp_path / "site" / "slurm-77.out").unlink()
     record = facts_of(tmp_path / "site", {"sacct.txt": sacct(row("77", "NODE_FAIL"))})
@@ -205,7 +204,7 @@ def test_a_log_alone_is_adopted_when_its_record_turns_up(tmp_path: Path):
     assert after == only(runs_of(merge_facts([log, record])))
 
 
-def test_a_requeued_job_has_an_attempt_for_each_start(tmp_path: Path):
+def test_a_requeued_job_has_an_attempt_for_each_start(tmp_path: Path) -> None:
     table = sacct(row("77", "NODE_FAIL", end="10:03:00"), row("77", "COMPLETED", start="10:10:00"))
     log = (
         steps(1, 60)
@@ -222,7 +221,7 @@ def test_a_requeued_job_has_an_attempt_for_each_start(tmp_path: Path):
     assert first.run_key != second.run_key
 
 
-def test_the_word_of_the_scheduler_belongs_to_the_last_attempt(tmp_path: Path):
+def test_the_word_of_the_scheduler_belongs_to_the_last_attempt(tmp_path: Path) -> None:
     log = steps(1, 30) + CRASH + "Worker group FAILED. 1/3 attempts left; will restart worker group\n" + steps(1, 20, 9)
     first, second = runs(tmp_path, {"sacct.txt": sacct(row("77", "COMPLETED")), "slurm-77.out": log})
     assert (first.state, first.in_job_attempt, first.success) == ("", True, False)
@@ -230,7 +229,7 @@ def test_the_word_of_the_scheduler_belongs_to_the_last_attempt(tmp_path: Path):
     assert (first.start_us, second.end_us) == (1772618400_000_000, 1772620200_000_000)
 
 
-def test_steps_of_a_job_merge_into_it(tmp_path: Path):
+def test_steps_of_a_job_merge_into_it(tmp_path: Path) -> None:
     table = sacct(
         row("77", "OUT_OF_MEMORY", "0:125"),
         row("77.batch", "OUT_OF_MEMORY", "0:125", nodes="n1"),
@@ -241,7 +240,7 @@ def test_steps_of_a_job_merge_into_it(tmp_path: Path):
     assert "step.0=FAILED:1:0" in run.extra
 
 
-def test_a_running_job_hangs_when_its_steps_stop(tmp_path: Path):
+def test_a_running_job_hangs_when_its_steps_stop(tmp_path: Path) -> None:
     table = sacct(row("77", "RUNNING", end="Unknown"))
     quiet = steps(1, 30) + "2026-03-04 10:20:00,000 INFO heartbeat alive\n"
     hung = only(runs(tmp_path / "a", {"sacct.txt": table, "slurm-77.out": quiet}))
@@ -254,7 +253,7 @@ def test_a_running_job_hangs_when_its_steps_stop(tmp_path: Path):
 # --- several logs of one run
 
 
-def test_ranks_and_streams_of_one_job_are_one_run(tmp_path: Path):
+def test_ranks_and_streams_of_one_job_are_one_run(tmp_path: Path) -> None:
     files = {f"logs/rank-{i}.log": steps(1, 30) for i in range(4)} | {"logs/rank-2.err": CRASH}
     files["logs/rank-2.log"] = files["logs/rank-2.log"] + "x\n"
     run = only(runs(tmp_path, files))
@@ -262,12 +261,12 @@ def test_ranks_and_streams_of_one_job_are_one_run(tmp_path: Path):
     assert not run.truncated
 
 
-def test_two_jobs_in_one_folder_are_two_runs(tmp_path: Path):
+def test_two_jobs_in_one_folder_are_two_runs(tmp_path: Path) -> None:
     found = runs(tmp_path, {"job-a.log": steps(1, 30), "job-b.log": steps(5, 20) + CRASH})
     assert sorted(r.last_step or 0 for r in found) == [20, 30]
 
 
-def test_array_tasks_one_after_the_other_are_attempts_of_one_job(tmp_path: Path):
+def test_array_tasks_one_after_the_other_are_attempts_of_one_job(tmp_path: Path) -> None:
     files = {"slurm-77_1.out": steps(1, 30) + CRASH, "slurm-77_2.out": steps(20, 40, 30)}
     first, second = runs(tmp_path, files)
     assert [(r.job_id, r.attempt, r.last_step) for r in (first, second)] == [("77", 0, 30), ("77", 1, 40)]
@@ -275,7 +274,7 @@ def test_array_tasks_one_after_the_other_are_attempts_of_one_job(tmp_path: Path)
     assert [(r.job_id, r.attempt) for r in beside] == [("77_1", 0), ("77_2", 0)]
 
 
-def test_numbered_attempts_of_a_launcher_follow_each_other(tmp_path: Path):
+def test_numbered_attempts_of_a_launcher_follow_each_other(tmp_path: Path) -> None:
     files = {f"r_x/attempt_0/{rank}/stderr.log": steps(1, 9) + CRASH for rank in (0, 1)}
     files |= {f"r_x/attempt_1/{rank}/stderr.log": steps(8, 20, 30) for rank in (0, 1)}
     first, second = runs(tmp_path, files)
@@ -285,7 +284,7 @@ def test_numbered_attempts_of_a_launcher_follow_each_other(tmp_path: Path):
     ]
 
 
-def test_small_numbers_in_names_are_jobs_only_if_a_record_says_so(tmp_path: Path):
+def test_small_numbers_in_names_are_jobs_only_if_a_record_says_so(tmp_path: Path) -> None:
     files = {"out/77.out": steps(1, 30), "out/78.out": steps(1, 20)}
     assert len(only(runs(tmp_path / "ranks", files)).source_ids) == 2
     table = sacct(row("77", "FAILED", nodes="n1"), row("78", "COMPLETED", nodes="n2"))
@@ -293,7 +292,7 @@ def test_small_numbers_in_names_are_jobs_only_if_a_record_says_so(tmp_path: Path
     assert [(r.job_id, r.last_step) for r in found] == [("77", 30), ("78", 20)]
 
 
-def test_evidence_beside_a_training_log_is_no_run(tmp_path: Path):
+def test_evidence_beside_a_training_log_is_no_run(tmp_path: Path) -> None:
     files = {
         "job.log": steps(1, 30),
         "df.txt": "tmpfs  94G  336K   94G   1% /dev/shm\n",
@@ -302,40 +301,10 @@ def test_evidence_beside_a_training_log_is_no_run(tmp_path: Path):
     assert only(runs(tmp_path, files)).last_step == 30
 
 
-def test_sizes_come_from_what_launchers_print(tmp_path: Path):
+def test_sizes_come_from_what_launchers_print(tmp_path: Path) -> None:
     text = "  min_nodes        : 4\n  nproc_per_node   : 8\n" + steps(1, 5)
     run = only(runs(tmp_path, {"job.log": text}))
     assert (run.n_nodes, run.n_gpus) == (4, 32)
-
-
-@pytest.mark.parametrize(
-    ("path", "job", "task"),
-    [
-        ("slurm-682842_1.out", "682842", 1),
-        ("a.tar.gz!jobs/123/out.log", "123", -1),
-        ("logs/train-123456.err", "123456", -1),
-        ("run.o4242", "4242", -1),
-        ("train-20260304.log", None, -1),
-        ("result_1.log", None, -1),
-        ("main.log", None, -1),
-        ("out/12345.out", "12345", -1),
-        ("out/20260304.out", None, -1),
-    ],
-)
-def test_job_ids_in_paths(path: str, job: str | None, task: int):
-    found = path_id(path)
-    assert (found.job if found else None, found.task if found else -1) == (job, task)
-
-
-def test_stems_take_ranks_and_streams_out_of_names_but_not_numbers_of_runs():
-    assert stem("logs/rank-0.out") == stem("logs/rank-31.err")
-    assert stem("t/attempt_0/3/stderr.log") == stem("t/attempt_0/7/stdout.log")
-    assert stem("job.out") == stem("job.err.gz")
-    assert stem("x/result_1.log") != stem("x/result_2.log")
-    assert stem("job-a.log") != stem("job-b.log")
-    assert stem("a/rank-0.log") != stem("b/rank-0.log")
-    assert stem("pods/ml_a-worker-0_0a1b2c3d/t/0.log") == stem("pods/ml_a-worker-1_9f8e7d6c/t/0.log")
-    assert stem("pods/ml_a-worker-0_0a1b2c3d/t/0.log") != stem("pods/ml_b-worker-0_0a1b2c3d/t/0.log")
 
 
 def _pod(name: str, job: str, node: str, start: str, end: str) -> dict[str, object]:
@@ -358,7 +327,7 @@ def _pod(name: str, job: str, node: str, start: str, end: str) -> dict[str, obje
     }
 
 
-def test_logs_of_pods_belong_to_the_job_of_the_pods(tmp_path: Path):
+def test_logs_of_pods_belong_to_the_job_of_the_pods(tmp_path: Path) -> None:
     pods = [
         _pod(f"{job}-worker-{i}", job, f"k{n + i}", "2026-03-04T10:00:00Z", "2026-03-04T10:30:00Z")
         for job, n in (("llm-a", 1), ("llm-b", 5))
@@ -366,8 +335,8 @@ def test_logs_of_pods_belong_to_the_job_of_the_pods(tmp_path: Path):
     ]
     files = {"pods.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": pods})}
     for job, last in (("llm-a", 30), ("llm-b", 20)):
-        files[f"pods/ml_{job}-worker-0_0a1b2c3d4e/t/0.log"] = "".join(
-            f"2026-03-04T10:00:{i:02d}.000000001Z stdout F step {i} loss 2.1\n" for i in range(last + 1)
+        files[f"logs/{job}-worker-0.log"] = "".join(
+            f"2026-03-04T10:00:{i:02d}.000000001Z step {i} loss 2.1\n" for i in range(last + 1)
         )
     found = runs(tmp_path, files)
     assert [(r.job_id, r.last_step, r.state) for r in found] == [("llm-a", 30, "FAILED"), ("llm-b", 20, "FAILED")]
@@ -396,7 +365,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     return facts_of(tmp_path_factory.mktemp("mixed"), files)
 
 
-def test_the_mixed_site_is_what_it_should_be(mixed: Facts):
+def test_the_mixed_site_is_what_it_should_be(mixed: Facts) -> None:
     found = [(r.job_id, r.attempt, r.state, r.last_step, r.in_job_attempt) for r in runs_of(mixed)]
     assert found == [
         ("77", 0, "NODE_FAIL", 60, True),
@@ -410,7 +379,7 @@ def test_the_mixed_site_is_what_it_should_be(mixed: Facts):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), parts=st.integers(1, 4))
-def test_order_and_split_of_facts_never_show(mixed: Facts, seed: int, parts: int):
+def test_order_and_split_of_facts_never_show(mixed: Facts, seed: int, parts: int) -> None:
     rng = random.Random(seed)
     pieces: list[Facts] = []
     fields = ("sources", "signals", "progress", "fragments")
@@ -432,7 +401,7 @@ def test_order_and_split_of_facts_never_show(mixed: Facts, seed: int, parts: int
 # --- real benchmark logs
 
 
-def test_healthy_benchmark_runs_reach_their_end(shared_data: Path):
+def test_healthy_benchmark_runs_reach_their_end(shared_data: Path) -> None:
     """Every one of the 336 healthy logs is one run that reached its own end; none is cut, restarted or hanging."""
     paths = sorted((shared_data / "mlperf_bulk").glob("*.gz"))
     assert len(paths) == 336
@@ -445,7 +414,7 @@ def test_healthy_benchmark_runs_reach_their_end(shared_data: Path):
     assert bad == {}
 
 
-def test_labelled_benchmark_runs(shared_data: Path):
+def test_labelled_benchmark_runs(shared_data: Path) -> None:
     """Success, aborted (an own end), silent end (the end marker is missing) and death, as labelled."""
     folder = shared_data / "mlperf_runs"
     with (folder / "labels_dev.tsv").open(newline="") as table:
@@ -472,12 +441,12 @@ def test_labelled_benchmark_runs(shared_data: Path):
         ("Checkpoint saved to /ckpt/last.pt\n", 30, "/ckpt/last.pt"),
     ],
 )  # fmt: skip
-def test_the_checkpoint_to_go_back_to(tmp_path: Path, saved: str, step: int | None, path: str | None):
+def test_the_checkpoint_to_go_back_to(tmp_path: Path, saved: str, step: int | None, path: str | None) -> None:
     run = only(runs(tmp_path, {"job.log": steps(1, 30) + saved + CRASH}))
     assert (run.resume_step, run.resume_path) == (step, path)
 
 
-def test_ray_restarts_its_worker_group(tmp_path: Path):
+def test_ray_restarts_its_worker_group(tmp_path: Path) -> None:
     group = "(TrainController pid=9) Attempting to start training worker group of size 16 with the following resources: [{'GPU': 1}] * 16\n"
     first, second = runs(tmp_path, {"job.log": group + steps(1, 30) + CRASH + group + steps(20, 40, 9)})
     assert (first.in_job_attempt, first.last_step, second.first_step, second.truncated) == (True, 30, 20, True)

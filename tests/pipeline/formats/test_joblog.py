@@ -23,14 +23,14 @@ NOBODY = Before([], 0)
 
 
 @pytest.mark.parametrize("path", PAIRS, ids=lambda p: p.stem)
-def test_sample(path: Path):
+def test_sample(path: Path) -> None:
     assert read_sample("joblog", path.read_bytes()) == json.loads(path.with_suffix(".json").read_text())
     found = sniff(path.read_bytes(), "a.txt")
     assert found is not None
     assert found.name == "joblog"
 
 
-def test_it_is_a_line_format_with_progress_and_rare_marks():
+def test_it_is_a_line_format_with_progress_and_rare_marks() -> None:
     assert isinstance(registry()["joblog"], LineFormat)
     assert JOB.progress
     assert all(len(mark) >= 6 for mark in JOB.marks)
@@ -49,11 +49,11 @@ def test_it_is_a_line_format_with_progress_and_rare_marks():
         (b"\n \n", 0.0, 0.0),
     ],
 )
-def test_how_surely_a_head_is_claimed(head: bytes, least: float, most: float):
+def test_how_surely_a_head_is_claimed(head: bytes, least: float, most: float) -> None:
     assert least <= JOB.sniff(head, "x") <= most
 
 
-def test_records_and_kernel_logs_are_left_to_those_who_know_them():
+def test_records_and_kernel_logs_are_left_to_those_who_know_them() -> None:
     kernel = b"".join(
         b"[%5d.%06d] NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\n" % (i, i) for i in range(9)
     )
@@ -62,7 +62,7 @@ def test_records_and_kernel_logs_are_left_to_those_who_know_them():
     assert (sniff(table, "job.log") or JOB).name == "sacct"
 
 
-def test_a_line_without_a_stamp_borrows_the_nearest_earlier_one():
+def test_a_line_without_a_stamp_borrows_the_nearest_earlier_one() -> None:
     lines = ["2026-03-03 04:31:07 INFO epoch", "                 step=3 loss=0.1"]
     frame = JOB.frame(lines[1], Before(lines, 1))
     assert frame.stamp == Stamp("local", 1772512267_000_000, borrowed=True)
@@ -70,12 +70,12 @@ def test_a_line_without_a_stamp_borrows_the_nearest_earlier_one():
     assert JOB.frame("step", Before(far, len(far) - 1)).stamp.kind == "none"
 
 
-def test_event_time_of_mllog_counts_before_a_borrowed_one():
+def test_event_time_of_mllog_counts_before_a_borrowed_one() -> None:
     line = '3: text:::MLLOG {"namespace": "", "time_ms": 1714569853718, "key": "run_st'
     assert JOB.frame(line, NOBODY).stamp == Stamp("utc", 1714569853718_000)
 
 
-def test_a_message_behind_progress_bars_is_the_text():
+def test_a_message_behind_progress_bars_is_the_text() -> None:
     bars = " 12%|█▏        | 2899/25120 [2:12:20<16:50:19,  2.70s/it] 12%|█▏        | 2900/25120 [2:12:23<16:51:19,  2.71s/it]"
     assert (
         JOB.frame(bars + "WARNING:agent:Received 1 death signal", NOBODY).text
@@ -94,7 +94,7 @@ def test_a_message_behind_progress_bars_is_the_text():
          "WARNING  Sending process 197 closing signal SIGTERM"),
     ],
 )  # fmt: skip
-def test_boxes_and_columns_are_unwrapped(line: str, text: str):
+def test_boxes_and_columns_are_unwrapped(line: str, text: str) -> None:
     assert JOB.frame(line, NOBODY).text == text
 
 
@@ -125,11 +125,11 @@ def test_boxes_and_columns_are_unwrapped(line: str, text: str):
         ("[setup] nothing here", {}),
     ],
 )  # fmt: skip
-def test_marks(line: str, facts: dict[str, str]):
+def test_marks(line: str, facts: dict[str, str]) -> None:
     assert JOB.mark(line, JOB.frame(line, NOBODY)) == facts
 
 
-def test_every_mark_of_a_line_is_one_that_the_scanner_looks_for():
+def test_every_mark_of_a_line_is_one_that_the_scanner_looks_for() -> None:
     """A line that only `mark` reads must carry one of the literals, else it is never seen."""
     for line in ("SLURM_JOB_ID=4242", "slurmstepd: error: *** JOB 3 ON a CANCELLED", "NCCL version 2.1", "  run_id           : 1",
                  "using world size: 384", "x training on 8 GPUs", "  nproc_per_node   : 8"):  # fmt: skip
@@ -137,18 +137,18 @@ def test_every_mark_of_a_line_is_one_that_the_scanner_looks_for():
 
 
 @given(st.text(max_size=400))
-def test_no_line_is_too_odd(line: str):
+def test_no_line_is_too_odd(line: str) -> None:
     frame = JOB.frame(line, NOBODY)
     assert frame.ok
     JOB.mark(line, frame)
 
 
 @given(st.binary(max_size=300))
-def test_any_head_can_be_sniffed(head: bytes):
+def test_any_head_can_be_sniffed(head: bytes) -> None:
     assert 0.0 <= JOB.sniff(head, "x") <= 0.7
 
 
-def test_real_job_logs_are_claimed(shared_cases: Path):
+def test_real_job_logs_are_claimed(shared_cases: Path) -> None:
     """All job output among the cases is told from records and host logs by its content."""
     seen = 0
     for path in sorted(shared_cases.glob("*/*")):
