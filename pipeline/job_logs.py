@@ -3,8 +3,7 @@
 A source of the job family is a run's log if it shows progress, a beginning, an end, a failure in the words of training
 programs, or names of a job's world; else it is evidence (a listing, stack dumps, a service's log). Logs of several
 ranks, nodes or streams of one job are one group: same folder once ranks are taken out of the names, and times that
-overlap. A group belongs to a job by an id in its text, in its path, by hosts and time, or because nothing else is
-there; how is said in words.
+overlap. Which job a group belongs to, `pipeline.job_ties` tells.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from dataclasses import dataclass, field
 from pipeline.attempts import LogView
 from pipeline.events import ClockLike, expand_hosts
 from pipeline.formats.base import registry
-from pipeline.job_records import JobRecord
 from schemas.facts import SourceFact, Stamp
 
 _SLURM_FILE = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_(\d{1,7}))?(?:[.-][^/]{0,80})?$")
@@ -253,92 +251,3 @@ def _group(
         hosts=frozenset(h for s in ordered for h in hosts_of(s, clocks.get(s.source_id))),
         path_job=named[0].job if named else "",
     )
-
-
-def tie(group: LogGroup, records: Sequence[JobRecord], groups_in_root: int) -> tuple[list[JobRecord], str]:
-    """The attempts of the one job that a group belongs to, and by what; ([], "") where none can be told."""
-    by_job: dict[tuple[str, str, str], list[JobRecord]] = defaultdict(list)
-    for r in records:
-        by_job[r.scheduler, r.cluster, r.job_id].append(r)
-    for ids, words in (
-        (_names(group.path_job, group.task), "job id in its path"),
-        (group.ids, "job id in its text"),
-        ({group.path_job} - {""}, "job id in its path"),
-    ):
-        found = [key for key in by_job if _is(key[2], by_job[key], ids)]
-        best = _by_time(group, found, by_job) if len(found) > 1 else found
-        if len(best) == 1:
-            return by_job[best[0]], words
-    for ids, words in ((_tokens(group), "pod name in its path"), (_stems(group), "job name in its path")):
-        found = [k for k, rs in by_job.items() if any(r.members & ids for r in rs) or (words[0] == "j" and k[2] in ids)]
-        if len(found) == 1:
-            return by_job[found[0]], words
-    if group.hosts and group.span:
-        at = [k for k, rs in by_job.items() if any(group.hosts & set(r.nodes) and _covers(r, group.span) for r in rs)]
-        if len(at) == 1:
-            return by_job[at[0]], "hosts and time"
-    return _only(group, by_job, groups_in_root)
-
-
-def _tokens(group: LogGroup) -> set[str]:
-    """Names in a group's paths: folders, file names without endings, and their parts between underscores."""
-    found: set[str] = set()
-    for s in group.sources:
-        for path in s.inner_paths:
-            for part in re.split(r"[/!]", path):
-                name = re.sub(r"(?:\.(?:log|txt|out|err|gz|zst|\d{1,4}))+$", "", part)
-                found.update((name, *name.split("_")))
-    return {t for t in found if len(t) > 2 and not t.isdigit()}
-
-
-def _stems(group: LogGroup) -> set[str]:
-    """The names in a group's paths without replica numbers and roles behind them: what a job would be called."""
-    names = _tokens(group)
-    return names | {re.sub(r"(?:-[a-z]+)?-\d{1,5}$", "", t) for t in names}
-
-
-def _names(job: str, task: int) -> set[str]:
-    return {f"{job}_{task}"} if job and task >= 0 else ({job} - {""})
-
-
-def _is(job_id: str, records: Sequence[JobRecord], ids: set[str]) -> bool:
-    if job_id in ids:
-        return True
-    raw = {f.split("=", 1)[1] for r in records for f in r.extra if f.startswith("job_id_raw=")}
-    return bool(raw & ids)
-
-
-def _covers(record: JobRecord, sp: tuple[int, int]) -> bool:
-    low = record.start_us if record.start_us is not None else sp[0]
-    high = record.end_us if record.end_us is not None else max(sp[1], low)
-    return sp[0] <= high + SLACK_US and sp[1] >= low - SLACK_US
-
-
-def _by_time(
-    group: LogGroup, keys: Sequence[tuple[str, str, str]], by_job: Mapping[tuple[str, str, str], Sequence[JobRecord]]
-) -> list[tuple[str, str, str]]:
-    if group.span is None:
-        return list(keys)
-    return [k for k in keys if any(_covers(r, group.span) for r in by_job[k])]
-
-
-def _only(
-    group: LogGroup, by_job: Mapping[tuple[str, str, str], list[JobRecord]], groups_in_root: int
-) -> tuple[list[JobRecord], str]:
-    """The only job of the group's root, or the only one that its times allow if it is the root's only log."""
-    here = [k for k, rs in by_job.items() if any(group.root in r.roots for r in rs)]
-    known = {k[2] for k in here}
-    foreign = (group.ids | ({group.path_job} - {""})) - known
-    if len(here) == 1:
-        rs = by_job[here[0]]
-        nodes = {n for r in rs for n in r.nodes}
-        apart = bool(group.hosts and nodes and not group.hosts & nodes and len(group.hosts) > 1)
-        late = group.span is not None and not any(_covers(r, group.span) for r in rs)
-        if (foreign and groups_in_root > 1) or (apart and late):
-            return [], ""
-        return rs, "it is the only job here"
-    if groups_in_root == 1 and group.span is not None and here and not foreign:
-        fit = _by_time(group, here, by_job)
-        if len(fit) == 1:
-            return by_job[fit[0]], "it is the only job log here and its times fit"
-    return [], ""

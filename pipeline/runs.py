@@ -2,7 +2,7 @@
 
 `assemble(facts, clocks, ruleset, settings)`:
 1. fragments of schedulers become records, one an attempt (`pipeline.job_records`);
-2. job logs are grouped and tied to a job, and the way how is kept in `JobRun.assumed` (`pipeline.job_logs`);
+2. job logs are grouped (`pipeline.job_logs`) and tied to a job (`pipeline.job_ties`): how, `JobRun.assumed` says;
 3. every log is cut into attempts (`pipeline.attempts`), whose parts go beside the records (`pipeline.log_attempts`);
 4. one `JobRun` an attempt. The scheduler's word belongs to the last attempt of its record; earlier ones ended by an
    in-job restart. A log that no record claims is a run of its own, to be adopted when its record turns up.
@@ -24,8 +24,9 @@ from itertools import pairwise
 from classifiers.api import Ruleset
 from pipeline.attempts import LogView, cut, view
 from pipeline.events import ClockLike
-from pipeline.job_logs import LogGroup, groups, span, tie
+from pipeline.job_logs import LogGroup, groups, span
 from pipeline.job_records import JobRecord, records
+from pipeline.job_ties import Jobs
 from pipeline.log_attempts import LogAttempt, align, spread
 from pipeline.run_fields import Draft, finish
 from pipeline.slurm_log import slurm_fragments
@@ -47,21 +48,19 @@ def assemble(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Ruleset, se
     in_root: dict[str, int] = defaultdict(int)
     for group in logs:
         in_root[group.root] += 1
+    jobs = Jobs(known)
     claimed: dict[tuple[str, str, str], list[LogGroup]] = defaultdict(list)
     loose: list[LogGroup] = []
     for group in logs:
-        mine, group.tied = tie(group, known, in_root[group.root])
+        mine, group.tied = jobs.tie(group, in_root[group.root])
         if mine:
             claimed[mine[0].scheduler, mine[0].cluster, mine[0].job_id].append(group)
         else:
             loose.append(group)
-    by_job: dict[tuple[str, str, str], list[JobRecord]] = defaultdict(list)
-    for record in known:
-        by_job[record.scheduler, record.cluster, record.job_id].append(record)
     whole = {s.source_id: span(s, clocks.get(s.source_id)) for s in facts.sources if s.family == "job"}
     latest = _latest(facts.sources, clocks)
     drafts: list[Draft] = []
-    for key, job in sorted(by_job.items()):
+    for key, job in sorted(jobs.by_job.items()):
         drafts.extend(_of_records(job, claimed.get(key, []), views, clocks, whole))
     for name, alike in sorted(_loose_jobs(loose).items()):
         drafts.extend(_of_logs(name, alike, views, clocks))
