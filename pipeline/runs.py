@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from classifiers.api import Ruleset
+from classifiers.api import Meaning, Ruleset
 from pipeline.attempts import LogView, cut, view
 from pipeline.events import ClockLike
 from pipeline.job_logs import LogGroup, groups, span
@@ -41,7 +41,7 @@ _NOT_FAILING = frozenset({"advice", "teardown", "corrected", "recovered", "cance
 def assemble(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Ruleset, settings: Settings) -> list[JobRun]:
     """All attempts of all jobs that these facts tell of, sorted by (job id, attempt, run key)."""
     sources = {s.source_id: s for s in facts.sources}
-    fragments = [*facts.fragments, *slurm_fragments(facts.signals)]
+    fragments = [*facts.fragments, *slurm_fragments(s for s in facts.signals if "JobId=" in s.text)]
     known = records(fragments, sources, clocks)
     views = log_views(facts, sources, ruleset)
     logs = groups(facts.sources, clocks, views, frozenset(r.job_id for r in known))
@@ -72,11 +72,15 @@ def log_views(facts: Facts, sources: Mapping[str, SourceFact], ruleset: Ruleset)
     """Every job log as its marks (attempts' marks, failures in the words of programs, steps)."""
     signals: dict[str, list[tuple[SignalFact, frozenset[str], bool]]] = defaultdict(list)
     job = {sid for sid, s in sources.items() if s.family == "job"}
+    meanings: dict[tuple[str, tuple[tuple[str, str], ...]], Meaning] = {}
     for fact in facts.signals:
         rule = ruleset.rules.get(fact.rule)
         if fact.source_id not in job or rule is None or rule.maturity == "retired":
             continue
-        meaning = ruleset.meaning(fact.rule, dict(fact.fields))
+        memo = (fact.rule, fact.fields)
+        if memo not in meanings:
+            meanings[memo] = ruleset.meaning(fact.rule, dict(fact.fields))
+        meaning = meanings[memo]
         tags = meaning.tags | rule.tags
         failing = (
             rule.family in ("job", "scheduler", "gpu_tools")
