@@ -198,6 +198,8 @@ def in_spans(source_id: str, offset: int, spans: Sequence[tuple[str, int, int]])
 def _group_key(p: Placed) -> tuple[str, ...]:
     """What makes two placed signals the same event but for time: many ranks with one message are one event."""
     text = p.fact.template if p.meaning.strength == "weak" else ""
+    if "recorder" in p.meaning.tags:
+        return ("recorder", p.meaning.signal, p.fact.source_id, p.fact.key)  # one a rank: each is accused by itself
     if p.family == "job":
         return ("job", p.meaning.signal, text)
     return (
@@ -249,9 +251,10 @@ def _event(chunk: Sequence[Placed], progress: ProgressIndex | None) -> Event:
         per_source[p.fact.source_id] += p.fact.count
     ranked = sorted({(us, off, rank) for p in chunk for us, off, rank in p.fact.ranks})
     ranks = tuple(dict.fromkeys(rank for _, _, rank in ranked))
-    hosts = tuple(
-        dict.fromkeys(h for p in sorted(chunk, key=lambda p: (p.t or 0, p.fact.first_offset)) for h in p.hosts)
-    )
+    hosts = lead.hosts
+    if any(p.hosts != hosts for p in chunk):
+        by_time = sorted(chunk, key=lambda p: (p.t or 0, p.fact.first_offset))
+        hosts = tuple(dict.fromkeys(h for p in by_time for h in p.hosts))
     t = lead.t / 1e6 if lead.t is not None else None
     t_last = max(lasts) / 1e6 if lasts else t
     before, after = (0, 0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from classifiers.api import Ruleset
 from pipeline.events import ClockLike, Placed, ProgressIndex, merge_events, place_signals
+from pipeline.recorder import with_recorder
 from schemas.facts import Facts, ProgressFact, SourceFact
 from schemas.identity import digest
 from schemas.settings import Settings
@@ -23,6 +24,8 @@ from schemas.subject import Coverage, JobRun, Subject
 VAGUE_S = 6 * 3600.0
 #: Hosts whose boots, losses and power events within this distance of a run's end may share its cause, seconds.
 SITE_S = 900.0
+#: A line that names more hosts than this speaks of an allocation, not of the hosts.
+FEW_HOSTS = 64
 SITE_TAGS = frozenset({"nodefail", "boot", "power"})
 
 
@@ -83,7 +86,9 @@ def _jobs_of_roots(runs: Iterable[JobRun]) -> dict[str, dict[str, list[JobRun]]]
     out: dict[str, dict[str, list[JobRun]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         for root in run.roots:
-            out[root][run.job_id or run.run_key].append(run)
+            # attempts of one log are one job, whatever it is called
+            name = run.job_id or (run.source_ids[0] if run.source_ids else run.run_key)
+            out[root][name].append(run)
     for jobs in out.values():
         for attempts in jobs.values():
             attempts.sort(key=lambda r: (r.attempt, r.start_us or 0, r.run_key))
@@ -166,9 +171,14 @@ def join(
     clocks: Mapping[str, ClockLike],
     ruleset: Ruleset,
     settings: Settings,
+    placed: Sequence[Placed] | None = None,
 ) -> list[Subject]:
-    """All subjects of these facts, sorted by key: one a run, one a fault episode of a host."""
-    placed = place_signals(facts, clocks, ruleset)
+    """All subjects of these facts, sorted by key: one a run, one a fault episode of a host.
+
+    placed: what `place_signals` gives of these facts, for callers that need it as well.
+    """
+    if placed is None:
+        placed = place_signals(with_recorder(facts), clocks, ruleset)
     joiner = _Joiner(runs, settings)
     of_run: dict[str, list[Placed]] = defaultdict(list)
     loose: list[Placed] = []
@@ -195,9 +205,10 @@ def join(
 def _by_host(placed: Iterable[Placed]) -> dict[str, list[Placed]]:
     out: dict[str, list[Placed]] = defaultdict(list)
     for p in placed:
-        if p.t is not None and p.family != "job":
-            for host in p.hosts[:64]:
-                out[host].append(p)
+        if p.t is None or p.family == "job" or len(p.hosts) > FEW_HOSTS or p.meaning.component == "informational":
+            continue  # what names a whole partition, or nothing but normal life, is no history of a host
+        for host in p.hosts:
+            out[host].append(p)
     for items in out.values():
         items.sort(key=lambda p: (p.t or 0, p.fact.signal_id))
     return out
@@ -228,7 +239,7 @@ def _run_subject(
     if w.low is not None and run.start_us is not None:
         before = min(run.start_us, w.low)
         oldest = before - int(settings.history_days * 86400e6)
-        hosts = run.nodes if len(run.nodes) <= 64 else tuple(dict.fromkeys(e.host for e in events if e.host))
+        hosts = run.nodes if len(run.nodes) <= FEW_HOSTS else tuple(dict.fromkeys(e.host for e in events if e.host))
         for host in hosts:
             history.extend(p for p in by_host.get(host, ()) if oldest <= (p.t or 0) < before)
     end = run.end_us or run.log_end_us

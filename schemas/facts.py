@@ -105,8 +105,9 @@ def merge_ranks(
 
 def merge_signals(a: SignalFact, b: SignalFact) -> SignalFact:
     """Two views of one signal as one. Counts of one cell merge by maximum: the cell is the same bytes."""
-    lead, other = (a, b) if (a.first.us, a.first_offset) <= (b.first.us, b.first_offset) else (b, a)
-    tail = a if (a.last.us, a.last_offset) >= (b.last.us, b.last_offset) else b
+    # A total order, for views that differ in more than their extent (a last line that was cut in one of them).
+    lead, other = sorted((a, b), key=lambda s: (s.first.us, s.first_offset, -len(s.text), s.text, s.fields))
+    tail = max(a, b, key=lambda s: (s.last.us, s.last_offset, s.last))
     return replace(
         lead,
         first_line=lead.first_line or (other.first_line if lead.first_offset == other.first_offset else None),
@@ -300,6 +301,46 @@ def merge_fragments(a: RunFragment, b: RunFragment) -> RunFragment:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetryFact:
+    """Samples of one metric of one device in one hour, as one source holds them.
+
+    host: as printed, "" where the source does not say (then it is the source's own). device: GPU UUID, else its PCI
+    address, else `gpu<index>`; a disk's name; "" for the host. metric: name with its unit, e.g. `gpu_temperature_c`.
+    hour: the begin of the hour in the frame of the stamps. cells: (64 KiB cell, samples, sum, smallest, largest),
+    sorted, so that two readings of the same bytes merge by maximum.
+    """
+
+    source_id: str
+    host: str
+    device: str
+    metric: str
+    hour: Stamp
+    cells: tuple[tuple[int, int, float, float, float], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str, int]:
+        return (self.source_id, self.host, self.device, self.metric, self.hour.kind, self.hour.us)
+
+    @property
+    def totals(self) -> tuple[int, float, float, float]:
+        """(samples, sum, smallest, largest) of all cells."""
+        return (
+            sum(c[1] for c in self.cells),
+            sum(c[2] for c in self.cells),
+            min((c[3] for c in self.cells), default=0.0),
+            max((c[4] for c in self.cells), default=0.0),
+        )
+
+
+def merge_telemetry(a: TelemetryFact, b: TelemetryFact) -> TelemetryFact:
+    """Two views of one hour: of each cell the view with more samples holds, since a cell is the same bytes."""
+    cells: dict[int, tuple[int, int, float, float, float]] = {c[0]: c for c in a.cells}
+    for cell in b.cells:
+        cells[cell[0]] = max(cell, cells.get(cell[0], cell))
+    return replace(a, cells=tuple(sorted(cells.values())))
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantine:
     """A part of an input that could not be used, and why. `length` bytes from `offset` of the member."""
 
@@ -319,6 +360,7 @@ class Facts:
     progress: tuple[ProgressFact, ...] = ()
     fragments: tuple[RunFragment, ...] = ()
     quarantine: tuple[Quarantine, ...] = field(default_factory=tuple)
+    telemetry: tuple[TelemetryFact, ...] = ()
 
 
 def merge_facts(parts: Iterable[Facts]) -> Facts:
@@ -328,6 +370,7 @@ def merge_facts(parts: Iterable[Facts]) -> Facts:
     progress: dict[tuple[str, int], ProgressFact] = {}
     fragments: dict[tuple[str, int, str, str], RunFragment] = {}
     quarantine: set[Quarantine] = set()
+    telemetry: dict[tuple[str, str, str, str, str, int], TelemetryFact] = {}
     for part in parts:
         for src in part.sources:
             seen = sources.get(src.source_id)
@@ -343,10 +386,14 @@ def merge_facts(parts: Iterable[Facts]) -> Facts:
             read = fragments.get(frag.key)
             fragments[frag.key] = frag if read is None else merge_fragments(read, frag)
         quarantine.update(part.quarantine)
+        for hour in part.telemetry:
+            measured = telemetry.get(hour.key)
+            telemetry[hour.key] = hour if measured is None else merge_telemetry(measured, hour)
     return Facts(
         sources=tuple(v for _, v in sorted(sources.items())),
         signals=tuple(v for _, v in sorted(signals.items())),
         progress=tuple(v for _, v in sorted(progress.items())),
         fragments=tuple(v for _, v in sorted(fragments.items())),
         quarantine=tuple(sorted(quarantine, key=lambda q: (q.path, q.offset, q.length, q.reason))),
+        telemetry=tuple(v for _, v in sorted(telemetry.items())),
     )
