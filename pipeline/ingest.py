@@ -25,6 +25,7 @@ from sqlalchemy import select
 
 from pipeline.redecide import Redecided, make_decider, redecide
 from pipeline.sources import Source, discover
+from pipeline.writeback import finished_ingests, sources_of_ingests
 from schemas.facts import Facts, Quarantine
 from schemas.settings import Settings
 from sql import models
@@ -107,6 +108,7 @@ def ingest(
     Raises RunnerError before anything is read; ReceiptError where the runner lost work (then nothing was decided).
     """
     from pipeline.beam.runners import check_runner
+    from pipeline.beam.shards import below
     from sql.store import open_store
 
     check_runner(runner, pipeline_args)
@@ -127,8 +129,10 @@ def ingest(
         seconds["load"] = time.perf_counter() - started
         dead = _dead_ingests(store, settings.cluster, ingest_id)
         touched = loaded.touched | store.pending(settings.cluster).source_ids
-        done = _decide(store, settings, touched, folder, runner, pipeline_args)
+        finished = finished_ingests(store, settings.cluster)
+        done = _decide(store, settings, touched, below(folder, "decide"), runner, pipeline_args)
         tell("decide", done.decided, done.decided)
+        _load_telemetry(store, settings, folder)
         result = IngestResult(
             ingest_id=ingest_id,
             sources=len(sources),
@@ -145,6 +149,7 @@ def ingest(
         for old in dead:
             store.finish_ingest(old, {"abandoned_for": ingest_id})
         store.finish_ingest(ingest_id, _stats(result))
+        _settle(store, settings, ingest_id, finished | set(dead))
     return result
 
 
@@ -247,6 +252,19 @@ def _load(
     return _Loaded(frozenset(touched), signals, quarantine)
 
 
+def _load_telemetry(store: Store, settings: Settings, folder: str) -> None:
+    """Hourly telemetry, in UTC by the clocks that all sources together give."""
+    from pipeline.beam.facts_graph import read_telemetry
+    from pipeline.place import place
+    from pipeline.telemetry import rows
+
+    clocks = None
+    for facts in read_telemetry(folder):
+        if clocks is None:
+            clocks = place(store.read_sources(settings.cluster), store.read_fragments(settings.cluster), settings)
+        store.load_telemetry(settings.cluster, rows(facts.telemetry, clocks))
+
+
 def _dead_ingests(store: Store, cluster: str, mine: int) -> list[int]:
     """Loads that began and will never finish: their process is gone, or they are from elsewhere and old."""
     table = models.ingests.c
@@ -281,12 +299,24 @@ def _decide(
 ) -> Redecided:
     from classifiers.knowledge import load_ruleset
     from pipeline.beam.decide_graph import BeamBatches
-    from pipeline.beam.shards import below
 
     ruleset = load_ruleset()
     decider = partial(make_decider, settings, ruleset.number)
-    batches = BeamBatches(decider, below(folder, "decide"), runner, pipeline_args)
+    batches = BeamBatches(decider, folder, runner, pipeline_args)
     return redecide(store, settings, ruleset, touched, batches)
+
+
+def _settle(store: Store, settings: Settings, mine: int, known: frozenset[int]) -> None:
+    """Decide again what loads that ended meanwhile have touched: each of two may have read facts without the other's.
+
+    Whoever finishes second sees the first as finished, so one of them always comes here.
+    """
+    from classifiers.knowledge import load_ruleset
+
+    seen = known | {mine}
+    while new := finished_ingests(store, settings.cluster) - seen:
+        seen |= new
+        redecide(store, settings, load_ruleset(), sources_of_ingests(store, settings.cluster, new | {mine}))
 
 
 def _changes(done: Redecided) -> list[IncidentChange]:

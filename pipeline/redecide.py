@@ -27,6 +27,7 @@ from pipeline.affected import (
     subject_span,
 )
 from pipeline.analyse import decide_all
+from pipeline.events import Placed, place_signals
 from pipeline.join import join
 from pipeline.place import Clock, place
 from pipeline.runs import assemble
@@ -106,6 +107,8 @@ def redecide(
         map_batches: how batches of subjects are decided; in this process by default.
         span: with `touched=None`, only subjects that meet these times (microseconds UTC) are decided.
     """
+    if touched is not None and not touched:
+        return Redecided(0, 0, 0, 0, len(store.read_runs(settings.cluster)), (), {})
     cluster = settings.cluster
     stages = _Stages()
     sources = store.read_sources(cluster)
@@ -124,11 +127,12 @@ def redecide(
         renew = (set(touched) | moved) & known.keys()
         scope = scope_of(renew, sources, clocks, before, runs, settings)
         scope = _with_old_times(store, cluster, scope, [known[sid] for sid in sorted(moved & known.keys())])
-    placed = write_placements(store, cluster, facts, renew, clocks, ruleset)
+    placed = place_signals(facts, clocks, ruleset)
+    n_placed = write_placements(store, cluster, placed, renew)
     write_progress(store, cluster, facts.progress, renew, before, runs, clocks)
     write_coverage(store, cluster, [known[sid] for sid in sorted(renew)], clocks)
     stages.done("placements")
-    subjects, scope, valid = _subjects(facts, scope, runs, clocks, ruleset, settings)
+    subjects, scope, valid = _subjects(facts, scope, runs, clocks, ruleset, settings, placed)
     if span is not None:
         subjects = [s for s in subjects if _within(s, span, settings)]
     stages.done("join")
@@ -146,7 +150,7 @@ def redecide(
     stages.done("write")
     return Redecided(
         decided=len(decisions),
-        placed=placed,
+        placed=n_placed,
         written=written,
         retracted=retracted,
         runs=len(runs),
@@ -185,11 +189,12 @@ def _subjects(
     clocks: Mapping[str, Clock],
     ruleset: Ruleset,
     settings: Settings,
+    placed: Sequence[Placed],
 ) -> tuple[list[Subject], Scope, frozenset[str]]:
     """Subjects to decide, the scope that they fill, and the keys of all subjects that exist."""
     if scope.empty:
         return [], scope, frozenset(run.run_key for run in runs)
-    subjects = join(runs, facts, clocks, ruleset, settings)
+    subjects = join(runs, facts, clocks, ruleset, settings, placed)
     keys = affected_runs(scope, runs, settings)
     episodes, scope = affected_episodes(scope, [s for s in subjects if s.run is None], settings)
     wanted = keys | {s.key for s in episodes}

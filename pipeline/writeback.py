@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 
 from pipeline.affected import Span, source_span
-from pipeline.events import ClockLike, place_signals
-from schemas.facts import Facts, ProgressFact, SourceFact
+from pipeline.events import ClockLike, Placed
+from schemas.facts import ProgressFact, SourceFact
 from schemas.subject import Decision, JobRun
 from sql import models
 
 if TYPE_CHECKING:
-    from classifiers.api import Ruleset
     from sql.decide import Change
     from sql.store import Store
 
@@ -54,16 +53,8 @@ def placed_span(store: Store, cluster: str, source_ids: Sequence[str]) -> Span |
     return (min(lows), max(highs)) if lows and highs else None
 
 
-def write_placements(
-    store: Store,
-    cluster: str,
-    facts: Facts,
-    renew: Collection[str],
-    clocks: Mapping[str, ClockLike],
-    ruleset: Ruleset,
-) -> int:
-    """Fill what placing derives of the signals of the sources in `renew`; returns how many."""
-    mine = Facts(facts.sources, tuple(s for s in facts.signals if s.source_id in renew))
+def write_placements(store: Store, cluster: str, placed: Iterable[Placed], renew: Collection[str]) -> int:
+    """Fill what placing derived of the signals of the sources in `renew`; returns how many."""
     rows = (
         (
             p.fact.signal_id,
@@ -74,9 +65,31 @@ def write_placements(
             p.meaning.component,
             p.meaning.device or None,
         )
-        for p in place_signals(mine, clocks, ruleset)
+        for p in placed
+        if p.fact.source_id in renew
     )
     return store.update_placements(rows, cluster)
+
+
+def finished_ingests(store: Store, cluster: str) -> frozenset[int]:
+    """Numbers of the loads that are complete."""
+    table = models.ingests.c
+    query = select(table.ingest_id).where(table.cluster == cluster, table.finished_at.is_not(None))
+    with store.reading() as connection:
+        return frozenset(connection.execute(query).scalars())
+
+
+def sources_of_ingests(store: Store, cluster: str, ingest_ids: Collection[int]) -> frozenset[str]:
+    """Sources whose facts these loads were the last to change."""
+    found: set[str] = set()
+    tables = (models.sources, models.signals, models.training_progress, models.run_fragments)
+    with store.reading() as connection:
+        for table in tables:
+            query = select(table.c.source_id).where(
+                table.c.cluster == cluster, table.c.ingest_id.in_(sorted(ingest_ids))
+            )
+            found.update(connection.execute(query.distinct()).scalars())
+    return frozenset(found)
 
 
 def write_progress(

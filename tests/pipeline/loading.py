@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hypothesis import settings as hypothesis_settings
+
 from pipeline.ingest import IngestResult, ingest
 from schemas.settings import Settings
 from schemas.subject import Decision
@@ -13,8 +15,8 @@ from sql.same import dump_same, same_bytes
 from sql.store import open_store
 from tests.pipeline.tiny_sites import SITES, Files, Site, write
 
-#: Examples of each property: a few in `make test`, many in `make soak` (each Beam run takes about half a second).
-EXAMPLES = int(os.environ.get("FAULTBEAM_EXAMPLES", "3"))
+#: Examples of each property: a few in `make test`, many in `make soak` (each ingest takes about half a second).
+EXAMPLES = int(os.environ.get("FAULTBEAM_EXAMPLES", str(max(3, hypothesis_settings.default.max_examples // 40))))
 
 
 def url(folder: Path, name: str = "warehouse") -> str:

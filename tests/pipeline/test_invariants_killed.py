@@ -76,3 +76,20 @@ def test_killed_at_any_time(after: float, clean: bytes, tmp_path_factory: pytest
     assert killed(url(folder), logs, "-", str(after)) in (0, -signal.SIGKILL)
     load(url(folder), folder, site("hbm"))
     assert same(url(folder)) == clean
+
+
+def test_two_loads_at_once(clean: bytes, tmp_path: Path) -> None:
+    """Accounting and job logs in one process, host logs in another, into one warehouse at the same time."""
+    files = site("hbm")
+    with open_store(url(tmp_path), create=True):
+        pass
+    started = []
+    for number, mine in enumerate((True, False)):
+        part = {p: text for p, text in files.items() if p.startswith("hosts/") is mine}
+        logs = write(part, tmp_path / f"at-once-{number}" / "logs")
+        command = [sys.executable, "-m", "tests.pipeline.killed_ingest", url(tmp_path), str(logs), "-", "100"]
+        started.append(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE))
+    for process in started:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors.decode()
+    assert same(url(tmp_path)) == clean
