@@ -24,6 +24,8 @@ from schemas.taxonomy import components, is_named
 COMPARABLE = 0.6
 #: Messages of two devices of one host this close together are not ordered by cause, seconds.
 DEVICES_TIE_S = 10.0
+#: A line of a job's output that fits two components leaves this much to the other.
+JOB_TEXT_DOUBT = 0.15
 #: No answer is surer than this.
 CEILING = 0.97
 _ANNOUNCED = re.compile(
@@ -301,6 +303,8 @@ def confidence(ranked: Sequence[Candidate]) -> tuple[float, list[tuple[str, floa
             rivals[c.component] = max(rivals[c.component], c.weight)
     pull = max(rivals.values(), default=0.0)
     sure = min(CEILING, top.weight * (1 - 0.35 * pull))
+    if top.alt and top.family == "job":
+        sure *= 1 - JOB_TEXT_DOUBT
     if top.alt:
         rivals[top.alt] = max(rivals.get(top.alt, 0.0), 0.3 * top.weight)
     total = sum(rivals.values()) or 1.0

@@ -14,7 +14,7 @@ from classifiers.engine.resolve import base_weight, cleared, resolve
 from schemas.identity import digest, incident_id
 from schemas.settings import Settings
 from schemas.subject import Decision, Event, EvidenceItem, Subject
-from schemas.taxonomy import NCCL_TIMEOUT, UNKNOWN, component, is_named
+from schemas.taxonomy import NCCL_TIMEOUT, UNKNOWN, is_named
 
 #: Evidence kept with a decision; what is more is counted in the events themselves.
 MAX_EVIDENCE = 60
@@ -198,8 +198,7 @@ def _summary(subject: Subject, result: Outcome, name: str, top: Candidate | None
         return f"{who} {how}; the evidence names no cause."
     where = f" on {root.host}" if root is not None and root.host and root.host != subject.host else ""
     device = f" {root.device}" if root is not None and root.device else ""
-    what = component(name).meaning.split("(")[0].split(":")[0].strip()
-    return f"{who} {how}: {what}{where}{device} ({top.cause}): {top.why}."
+    return f"{who} {how}: {top.why.rstrip('.')}{where}{device} -> {name} ({top.cause})."
 
 
 def _why(result: Outcome, top: Candidate | None, others: Sequence[tuple[str, float]]) -> tuple[str, ...]:

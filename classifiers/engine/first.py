@@ -40,6 +40,9 @@ def _rank(subject: Subject, root: Event | None) -> int | None:
         found = _own_rank(root)
         if found is not None:
             return found
+    accused = [e.rank for e in subject.events if "recorder" in e.tags and e.role != "context" and e.rank is not None]
+    if accused:
+        return min(accused)  # the flight recorder's dumps show who kept the others waiting
     silent = silent_rank(subject.events)
     if silent is not None:
         return silent
@@ -70,7 +73,8 @@ def _own_rank(event: Event) -> int | None:
 
 def silent_rank(events: Sequence[Event]) -> int | None:
     """The one rank that did not time out while all others of 0..n did: the others waited for it."""
-    ranks = {r for e in events if "timeout" in e.tags and not cleared(e) for r in e.ranks}
+    timed = [e for e in events if "timeout" in e.tags and "recorder" not in e.tags and not cleared(e)]
+    ranks = {r for e in timed for r in e.ranks}
     if len(ranks) < 3:
         return None
     missing = set(range(max(ranks) + 1)) - ranks
