@@ -45,8 +45,8 @@ class SourceInfo:
 class Stream:
     """The log that a shipper's record was read from: one pod's container, one host's file.
 
-    Each stream of a shipped file is a source of its own (`source_id` from the file's and `key`), so that hosts, jobs and
-    progress of different streams never mix. key: names it inside its file; also the path that people see. format and
+    Each stream of a shipped file is a source of its own (`source_id` from the file's and `key`), so that hosts, jobs
+    and progress of streams never mix. key: names it inside its file; also the path that people see. format and
     family: of the inner line. job_ids, facts: what the record says of the stream, as in `SourceFact`.
     """
 

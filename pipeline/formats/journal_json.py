@@ -10,8 +10,8 @@ ten minutes of a boot may have waited for journald: arrival is late by the diffe
 is taken off. Clock pair: `_SOURCE_MONOTONIC_TIMESTAMP` and that time. `Frame.extra`: `tag`, `pid`, `level`,
 `boot`, `unit`.
 
-A message in byte numbers hides its text from a scan for literals, so `"MESSAGE":[` is a mark, and `hidden`: all rules are
-tried on such a line.
+A message in byte numbers hides its text from a scan for literals, so `"MESSAGE":[` is a mark, and `hidden`: all rules
+are tried on such a line.
 """
 
 from __future__ import annotations
