@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.attempts import LogView
 from pipeline.events import ClockLike, expand_hosts
 from pipeline.formats.base import registry
+from pipeline.recorder import dump_sets
 from schemas.facts import SourceFact, Stamp
 
 _SLURM_FILE = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_(\d{1,7}))?(?:[.-][^/]{0,80})?$")
@@ -167,6 +168,22 @@ def groups(
     for key, items in sorted(members.items()):
         out.extend(_split_by_time(key, items, clocks, known))
     return _without_evidence(out, views)
+
+
+def recorder_groups(
+    sources: Iterable[SourceFact], clocks: Mapping[str, ClockLike], taken: Collection[str]
+) -> list[LogGroup]:
+    """Sets of flight recorder dumps as runs, in roots where nothing else tells of one; it does in those of `taken`."""
+    return [
+        _group((root, "", "", folder, "dumps"), dumps, _span_of(dumps, clocks), clocks, frozenset())
+        for (root, folder), found in sorted(dump_sets(sources).items())
+        if root not in taken and (dumps := [s for s in found if s.family == "job"])
+    ]
+
+
+def _span_of(sources: Iterable[SourceFact], clocks: Mapping[str, ClockLike]) -> tuple[int, int] | None:
+    spans = [sp for s in sources if (sp := span(s, clocks.get(s.source_id)))]
+    return (min(low for low, _ in spans), max(high for _, high in spans)) if spans else None
 
 
 def _without_evidence(found: Sequence[LogGroup], views: Mapping[str, LogView]) -> list[LogGroup]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from classifiers.api import Ruleset
 from pipeline.events import ClockLike, Placed, ProgressIndex, merge_events, place_signals
-from pipeline.recorder import with_recorder
+from pipeline.recorder import recorder_signals
 from schemas.facts import Facts, ProgressFact, SourceFact
 from schemas.identity import digest
 from schemas.settings import Settings
@@ -178,7 +178,9 @@ def join(
     placed: what `place_signals` gives of these facts, for callers that need it as well.
     """
     if placed is None:
-        placed = place_signals(with_recorder(facts), clocks, ruleset)
+        placed = place_signals(facts, clocks, ruleset)
+    if shown := recorder_signals(facts.sources):  # what sets of dumps show is no line, so it is in no store
+        placed = [*placed, *place_signals(replace(facts, signals=tuple(shown)), clocks, ruleset)]
     joiner = _Joiner(runs, settings)
     of_run: dict[str, list[Placed]] = defaultdict(list)
     loose: list[Placed] = []

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import mean, median
 
 from pipeline.fold import clip
 from pipeline.formats.flight_recorder import folded, rank_of
 from pipeline.mask import template
-from schemas.facts import NO_STAMP, Facts, SignalFact, SourceFact, Stamp, bucket
+from schemas.facts import NO_STAMP, SignalFact, SourceFact, Stamp, bucket
 from schemas.identity import digest, short_host
 
 FORMAT = "nccl.flight_recorder"
@@ -322,14 +322,14 @@ def _real(own: Iterable[SourceFact]) -> bool:
     return any(s.format == FORMAT for s in own)
 
 
-def with_recorder(facts: Facts) -> Facts:
-    """The facts with what sets of dumps show, as signals of the rules of `knowledge/rules/recorder`."""
-    sets = dump_sets(facts.sources)
+def recorder_signals(sources: Iterable[SourceFact]) -> list[SignalFact]:
+    """What sets of dumps show, as signals of the rules of `knowledge/rules/recorder`; in order of folder."""
+    everything = list(sources)
+    sets = dump_sets(everything)
     if not sets:
-        return facts
-    hosts = _rank_hosts(facts.sources)
-    signals = [s for key, own in sets.items() for s in _signals(own, hosts.get(key[0], {}))]
-    return replace(facts, signals=(*facts.signals, *signals))
+        return []
+    hosts = _rank_hosts(everything)
+    return [s for key, own in sets.items() for s in _signals(own, hosts.get(key[0], {}))]
 
 
 def _rank_hosts(sources: Iterable[SourceFact]) -> dict[str, dict[int, str]]:
