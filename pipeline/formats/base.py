@@ -122,7 +122,10 @@ class LineFormat(Protocol):
 
 @runtime_checkable
 class RecordFormat(Protocol):
-    """One format that is read as a whole."""
+    """One format that is read as a whole.
+
+    `written_once = True`: its files never grow, so that their ids come from their content.
+    """
 
     name: str
     family: str

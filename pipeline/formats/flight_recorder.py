@@ -195,6 +195,7 @@ class FlightRecorder:
 
     name = "nccl.flight_recorder"
     family = "job"
+    written_once = True
 
     def sniff(self, head: bytes, inner_path: str) -> float:
         is_pickle = len(head) > 2 and head[0] == 0x80 and head[1] in (2, 3, 4, 5)

@@ -22,7 +22,7 @@ from pipeline.sources.model import Codec, Slice, Source, SourceError, Step
 from pipeline.sources.split import split_ids
 from pipeline.sources.streams import FileStream, Inflated, Stream, open_chain, read_exactly
 from schemas.facts import Quarantine
-from schemas.identity import source_id
+from schemas.identity import digest, source_id
 from schemas.settings import Settings
 
 Found = Source | Quarantine
@@ -274,8 +274,10 @@ def _leaf(head: bytes, at: _At) -> Found:
     if packed is not None:
         return Quarantine(at.shown, "", 0, at.size or 0, f"packed with {packed}, which is not read: unpack it first")
     fmt = sniff(sniffable(head), at.shown) if head else None
+    # what is written once and never grows (dumps) is named by its content: other sets have the same names and beginnings
+    once = f"#{digest(head)}" if getattr(fmt, "written_once", False) else ""
     return Source(
-        source_id=source_id(at.identity, head),
+        source_id=source_id(at.identity + once, head),
         path=at.path,
         chain=at.chain,
         inner_path=at.shown,
