@@ -38,7 +38,7 @@ def write_site(root: Path, size: int, hosts: int, share: float) -> None:
     for number in range(hosts):
         with (root / "hosts" / f"gx-{number:04d}.log").open("wb") as out:
             mine = data.replace(b"gx-0117", b"gx-%04d" % number)
-            for part in range(max(1, size // hosts // len(data))):
+            for part in range(max(1, round(size / hosts / len(data)))):
                 # each repetition is another month, so that signals do not fold into those of the part before it
                 out.write(mine.replace(b"Mar ", months[part % 12] + b" "))
     rows = ["JobID|JobName|State|ExitCode|Start|End|NNodes|NodeList"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pipeline.diagnose import diagnose
-from pipeline.ingest import reattribute
+from pipeline.ingest import ingest, reattribute
 from schemas.settings import Settings
 from sql.migrations import upgrade
 from tests.pipeline.loading import EXAMPLES, decisions, ids, load, rows, same, site, url
@@ -168,6 +169,31 @@ def test_a_run_known_from_its_log_is_adopted_by_its_record(plain: dict[str, byte
     after = {row["run_key"] for row in rows(url(tmp_path))["job_runs"]}
     assert not before & after
     assert same(url(tmp_path)) == plain["bug"]
+
+
+@pytest.mark.parametrize("packing", ["w:gz", "w:xz", "w"])
+def test_an_archive_is_its_files(packing: str, plain: dict[str, bytes], tmp_path: Path) -> None:
+    """All members of a packed archive go to one worker, and every one leaves its receipt."""
+    unpacked = write(site("idle"), tmp_path / "unpacked")
+    (tmp_path / "logs").mkdir()
+    archive = tmp_path / "logs" / f"site.tar{packing[1:].replace(':', '.')}"
+    with tarfile.open(archive, packing) as tar:  # type: ignore[call-overload]
+        for path in sorted(p for p in unpacked.rglob("*") if p.is_file()):
+            tar.add(path, path.relative_to(unpacked).as_posix())
+    result = ingest([archive], url(tmp_path), Settings())
+    assert result.ranges == result.sources == len(site("idle"))
+    assert result.bytes == sum(len(text) for text in site("idle").values())
+    assert same(url(tmp_path)) == plain["idle"]
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_done(plain: dict[str, bytes], tmp_path: Path) -> None:
+    root = write(site("bug"), tmp_path / "logs")
+    (root / "broken.tar.gz").write_bytes(b"\x1f\x8b\x08\x00garbage" * 40)
+    (root / "core.bin").write_bytes(bytes(range(256)) * 64)
+    result = ingest([root], url(tmp_path), Settings())
+    assert {q.path for q in result.quarantine} == {"broken.tar.gz", "core.bin"}
+    kept = [line for line in same(url(tmp_path)).splitlines() if not line.startswith(b"sources")]
+    assert kept == plain["bug"].splitlines()
 
 
 def test_sites_of_two_clusters_in_one_warehouse_do_not_meet(plain: dict[str, bytes], tmp_path: Path) -> None:
