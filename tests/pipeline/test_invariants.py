@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tarfile
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,31 @@ def test_any_split_and_overlap(
     for paths in loads:
         load(url(folder), folder, {p: files[p] for p in paths})
     assert same(url(folder)) == plain[name]
+
+
+@few
+@given(
+    days=st.tuples(*[st.integers(0, 70)] * 3),
+    order=st.permutations(range(6)),
+    roots=st.booleans(),
+)
+def test_what_a_load_does_not_touch_need_not_be_decided(
+    days: tuple[int, int, int], order: list[int], roots: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Three sites, months apart, in six loads: each decides only what it may have changed; the rows are as of one."""
+    parts: list[Files] = []
+    for name, day in zip(NAMES, days, strict=True):
+        files = {p.replace("sacct", f"sacct-{name}"): text for p, text in site(name, shift=timedelta(days=day)).items()}
+        hosts = {p: text for p, text in files.items() if p.startswith("hosts/")}
+        parts += [hosts, {p: text for p, text in files.items() if p not in hosts}]
+    folder = tmp_path_factory.mktemp("months")
+    root = [NAMES[i // 2] if roots else "logs" for i in range(6)]
+    for number in order:
+        ingest([write(parts[number], folder / f"part-{number}" / root[number])], url(folder), Settings())
+    for number in range(6):
+        write(parts[number], folder / "whole" / root[number])
+    ingest(sorted((folder / "whole").iterdir()), url(folder, "whole"), Settings())
+    assert same(url(folder)) == same(url(folder, "whole"))
 
 
 @few
