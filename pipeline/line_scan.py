@@ -18,9 +18,10 @@ from pipeline.fold import Fold, Lines, Match, Shape, Variant, prepare, shape, va
 from pipeline.formats.base import Frame, LineFormat, Stream
 from pipeline.lookback import Back, Borrower, NoBack, decode
 from pipeline.mask import secrets
+from pipeline.streams import stream_id
 from pipeline.window import Region, Window, first_end
 from schemas.facts import CELL, ProgressFact, Stamp
-from schemas.identity import digest, short_host
+from schemas.identity import short_host
 
 if TYPE_CHECKING:
     from classifiers.knowledge.ruleset import RulesetImpl
@@ -323,11 +324,6 @@ class LineScan:
             if stop < 0:
                 return
             at = stop + 1
-
-
-def stream_id(source_id: str, key: str) -> str:
-    """The source id of one stream of a shipped file."""
-    return digest("stream", source_id, key)
 
 
 def _pieces(text: str) -> list[str]:

@@ -36,6 +36,15 @@ class Matcher:
         self.fold = Fold(source_id)
         self._offsets: set[int] = set()
         self._line = _Line()
+        self.streams: dict[str, Matcher] = {}
+
+    def stream(self, source_id: str, family: str) -> Matcher:
+        """The matcher of one stream of a shipped document; what it matches is kept with the rest."""
+        inner = self.streams.get(source_id)
+        if inner is None:
+            inner = self.streams[source_id] = Matcher(source_id, family, self._ruleset)
+            inner._offsets = self._offsets  # lines with signals are counted once, for the document
+        return inner
 
     @property
     def signal_lines(self) -> int:
@@ -92,6 +101,7 @@ def parse_records(
         [
             replace(parsed, sources=others),
             Facts(sources=(row,), signals=match.fold.facts(), quarantine=torn),
+            *(Facts(signals=inner.fold.facts()) for inner in match.streams.values()),
         ]
     )
 

@@ -24,6 +24,7 @@ from pipeline.record_scan import parse_records
 from pipeline.shipped import job_of, pod_facts, pod_of_path
 from pipeline.sources import FileStream, Range, Source, SourceError, discover, hints, open_source, ranges
 from pipeline.sources.streams import Stream, close_kept
+from pipeline.streams import stream_fact
 from pipeline.window import Window
 from schemas.facts import Facts, Quarantine, SourceFact, merge_facts
 from schemas.identity import digest
@@ -196,28 +197,17 @@ def _lines(rng: Range, fmt: LineFormat, stream: Stream, ruleset: RulesetImpl, en
 
 
 def _stream_fact(shipped: SourceFact, lane: Lane) -> SourceFact:
-    """The row of one stream of a shipped file. Its bytes and lines are accounted for in the file's own row."""
-    stream, context = lane.stream, lane.context
-    assert stream is not None
-    pod = None if any(f.startswith("pod=") for f in stream.facts) else pod_of_path(shipped.inner_paths[0])
-    job = job_of(pod, {}) if pod is not None and stream.family == "job" else ""
-    told = {*stream.job_ids, *context.job_ids, *((job,) if job else ())}
-    return SourceFact(
-        source_id=lane.source_id,
-        inner_paths=tuple(f"{path}!{stream.key}" for path in shipped.inner_paths),
-        root=shipped.root,
-        format=stream.format,
-        family=stream.family,
-        size=0,
-        mtime_us=shipped.mtime_us,
-        host=context.host() or stream.host,
-        spans=context.spans(),
-        clocks=context.clocks(),
-        names=context.names(),
-        job_ids=tuple(sorted(told)),
-        rank_hosts=tuple(sorted(context.rank_hosts)),
-        facts=tuple(sorted({*stream.facts, *context.facts, *(pod_facts(pod) if pod is not None else ())})),
-        note="one stream of a shipped file",
+    """The row of one stream of a shipped file; where its records do not name the pod, the file's path may."""
+    assert lane.stream is not None
+    fact = stream_fact(shipped, lane.source_id, lane.stream, lane.context)
+    pod = None if any(f.startswith("pod=") for f in fact.facts) else pod_of_path(shipped.inner_paths[0])
+    if pod is None or fact.family != "job":
+        return fact
+    job = job_of(pod, {})
+    return replace(
+        fact,
+        job_ids=tuple(sorted({*fact.job_ids, *((job,) if job else ())})),
+        facts=tuple(sorted({*fact.facts, *pod_facts(pod)})),
     )
 
 

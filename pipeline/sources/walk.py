@@ -274,7 +274,7 @@ def _leaf(head: bytes, at: _At) -> Found:
     if packed is not None:
         return Quarantine(at.shown, "", 0, at.size or 0, f"packed with {packed}, which is not read: unpack it first")
     fmt = sniff(sniffable(head), at.shown) if head else None
-    # what is written once and never grows (dumps) is named by its content: other sets have the same names and beginnings
+    # what is written once and never grows (dumps) is named by its content: sets have equal names and begin alike
     once = f"#{digest(head)}" if getattr(fmt, "written_once", False) else ""
     return Source(
         source_id=source_id(at.identity + once, head),
