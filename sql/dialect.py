@@ -62,8 +62,13 @@ def moment(dialect: str) -> Callable[[int], Any]:
     return to_datetime if dialect == "postgresql" else iso
 
 
-def upsert(table: Table, dialect: str, *, keep: Sequence[str] = ()) -> Any:  # noqa: ANN401 - two dialects' Insert
-    """INSERT that replaces the row of the same primary key; columns in `keep` stay as they are in that row."""
+def upsert(  # noqa: ANN401 - two dialects' Insert
+    table: Table, dialect: str, *, keep: Sequence[str] = (), least: str = ""
+) -> Any:
+    """INSERT that replaces the row of the same primary key; columns in `keep` stay as they are in that row.
+
+    least: a column that must not fall: a row with a larger value there is left as it is.
+    """
     insert: Any = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
     keys = [column.name for column in table.primary_key]
     values = {
@@ -73,4 +78,5 @@ def upsert(table: Table, dialect: str, *, keep: Sequence[str] = ()) -> Any:  # n
     }
     if not values:
         return insert.on_conflict_do_nothing(index_elements=keys)
-    return insert.on_conflict_do_update(index_elements=keys, set_=values)
+    where = insert.excluded[least] >= table.c[least] if least else None
+    return insert.on_conflict_do_update(index_elements=keys, set_=values, where=where)

@@ -106,9 +106,13 @@ def _merge_host(into: dict[str, Any], row: Mapping[str, Any], columns: Iterable[
 
 
 def load_telemetry(connection: Connection, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write hourly telemetry; a row of the same key is replaced."""
+    """Write hourly telemetry; a row of the same key is replaced, unless it stands for more samples (a longer copy)."""
     keys = [column.name for column in telemetry_hourly.primary_key if column.name != "cluster"]
-    unique = {tuple(row[k] for k in keys): {**row, "cluster": cluster} for row in rows}
-    statement = upsert(telemetry_hourly, connection.dialect.name)
+    unique: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = tuple(row[k] for k in keys)
+        if key not in unique or unique[key]["n"] <= row["n"]:
+            unique[key] = {**row, "cluster": cluster}
+    statement = upsert(telemetry_hourly, connection.dialect.name, least="n")
     for chunk in batches(unique.values()):
         connection.execute(statement, chunk)

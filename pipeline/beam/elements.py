@@ -26,10 +26,12 @@ from schemas.facts import (
     RunFragment,
     SignalFact,
     SourceFact,
+    TelemetryFact,
     merge_fragments,
     merge_progress,
     merge_signals,
     merge_sources,
+    merge_telemetry,
 )
 from schemas.identity import digest
 
@@ -40,12 +42,13 @@ Element = tuple[str, bytes]
 #: The shard that receipts go to, so that they are read without the rest.
 RECEIPTS = "receipts"
 
-SOURCE, SIGNAL, PROGRESS, FRAGMENT, QUARANTINE, RECEIPT = (
+SOURCE, SIGNAL, PROGRESS, FRAGMENT, QUARANTINE, TELEMETRY, RECEIPT = (
     "source",
     "signal",
     "progress",
     "fragment",
     "quarantine",
+    "telemetry",
     "receipt",
 )
 
@@ -74,6 +77,7 @@ _KINDS: dict[str, tuple[type, Callable[[Any, Any], Any]]] = {
     PROGRESS: (ProgressFact, merge_progress),
     FRAGMENT: (RunFragment, merge_fragments),
     QUARANTINE: (Quarantine, _merge_quarantine),
+    TELEMETRY: (TelemetryFact, merge_telemetry),
     RECEIPT: (Receipt, _merge_receipts),
 }
 
@@ -95,6 +99,8 @@ def fact_rows(facts: Facts) -> Iterator[Row]:
         yield row(FRAGMENT, digest(*frag.key), frag)
     for bad in facts.quarantine:
         yield row(QUARANTINE, digest(bad.path, bad.source_id, bad.offset, bad.length, bad.reason), bad)
+    for hour in facts.telemetry:
+        yield row(TELEMETRY, digest(*hour.key), hour)
 
 
 def decode(kind: str, payload: bytes) -> Any:  # noqa: ANN401 - one of the fact types
@@ -165,4 +171,5 @@ def collect(rows: Iterable[tuple[str, bytes]]) -> Facts:
         progress=tuple(found[PROGRESS]),
         fragments=tuple(found[FRAGMENT]),
         quarantine=tuple(found[QUARANTINE]),
+        telemetry=tuple(found[TELEMETRY]),
     )

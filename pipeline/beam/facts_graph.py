@@ -138,8 +138,17 @@ def count_rows(folder: str) -> int:
 
 
 def read_facts(folder: str, batch: int = BATCH) -> Iterator[Facts]:
-    """The facts of all shards, at most `batch` at once, sources before what hangs on them."""
-    for wanted in (("source",), ("signal", "progress", "fragment", "quarantine")):
+    """The facts of all shards but telemetry, at most `batch` at once, sources before what hangs on them."""
+    yield from _read(folder, (("source",), ("signal", "progress", "fragment", "quarantine")), batch)
+
+
+def read_telemetry(folder: str, batch: int = BATCH) -> Iterator[Facts]:
+    """The telemetry of all shards: read last, because its hours need the clocks of all sources."""
+    yield from _read(folder, (("telemetry",),), batch)
+
+
+def _read(folder: str, groups: Sequence[tuple[str, ...]], batch: int) -> Iterator[Facts]:
+    for wanted in groups:
         held: list[tuple[str, bytes]] = []
         for path in shard_paths(folder):
             if not any(kind in wanted for kind in read_head(path)):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from pipeline.formats.base import SourceInfo
+from pipeline.telemetry import TelemetryFold
 from schemas.facts import Facts, Quarantine, RunFragment, SourceFact, Stamp, merge_facts
 
 
@@ -58,9 +60,11 @@ class Collector:
         self.parts: list[Facts] = []
         self.stamps: list[Stamp] = []
         self.facts: set[str] = set()
+        self.clocks: set[tuple[str, int, int]] = set()  # (kind of wall clock, uptime, wall), microseconds
         self.host = ""
         self.note: str | None = None
         self.signal_lines = 0
+        self.telemetry = TelemetryFold(info.source_id)
 
     def fragment(self, fragment: RunFragment) -> None:
         self.fragments.append(fragment)
@@ -88,6 +92,7 @@ class Collector:
             mtime_us=self.info.mtime_us,
             host=self.host,
             spans=spans(self.stamps),
+            clocks=tuple(sorted(self.clocks)),
             facts=tuple(sorted(self.facts)),
             lines=data.count(b"\n") + (0 if not data or data.endswith(b"\n") else 1),
             signal_lines=self.signal_lines,
@@ -95,5 +100,6 @@ class Collector:
             note=self.note,
         )
         own = Facts(sources=(source,), fragments=tuple(self.fragments), quarantine=tuple(self.torn))
+        own = replace(own, telemetry=self.telemetry.facts())
         # Only the signals of matched records: their view of the source would be a partial copy of the row above.
         return merge_facts([own, *(Facts(signals=p.signals) for p in self.parts)])
