@@ -56,7 +56,7 @@ def write_job_log(path: Path, size: int, signals: float = 0.001, seed: int = 1) 
     """About `size` bytes of a training job's output."""
     rng = random.Random(seed)
     failures = (
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 MiB. GPU 0 has a total capacity of 79 GiB",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 MiB. GPU 0 has a capacity of 79 GiB",
         "gx-0117:{n}:{n} [0] net_ib.cc:102 NCCL WARN NET/IB: Got completion from peer 10.0.0.7<1> with status=12",
     )
     with path.open("wb") as out:
@@ -73,7 +73,7 @@ def write_job_log(path: Path, size: int, signals: float = 0.001, seed: int = 1) 
                     f"[2026-03-{3 + clock // 86400 % 28:02d} {clock_of(clock)}] "
                     f"iteration {step:8d}/ 9000000 | samples: {step * 512:12d} | elapsed time per "
                     f"iteration (ms): "
-                    f"{7000 + rng.random() * 9:.1f} | learning rate: 1.5E-04 | lm loss: 2.{rng.randrange(10**6):06d}E+00 |\n"
+                    f"{7000 + rng.random() * 9:.1f} | lr: 1.5E-04 | lm loss: 2.{rng.randrange(10**6):06d}E+00 |\n"
                 )
             data = "".join(block).encode()
             out.write(data)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from functools import lru_cache
 
 SECRET = "<secret>"
 
@@ -125,7 +126,7 @@ def _flag(match: re.Match[str]) -> str:
 
 _VARYING = re.compile(
     r"(?P<uuid>\b(?:GPU-|MIG-)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b)"
-    r"|(?P<stamp>\b\d{4}-\d\d-\d\d(?:[T _]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"
+    r"|(?P<stamp>\b\d{4}-\d\d-\d\d(?:[T_]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"
     r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?\b)"
     r"|(?P<pci>\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b(?![:0-9a-fA-F]))"
     r"|(?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b)"
@@ -137,10 +138,20 @@ _MARKS = {"uuid": "<uuid>", "stamp": "<time>", "pci": "<pci>", "ip": "<ip>", "he
 TEMPLATE = 300
 
 
+_DIGIT = re.compile(r"\d")
+
+
 def _mark(match: re.Match[str]) -> str:
     return _MARKS[match.lastgroup or "num"]
 
 
+@lru_cache(maxsize=8192)
+def _word(word: str) -> str:
+    return _VARYING.sub(_mark, word)
+
+
 def template(text: str) -> str:
     """A text without what varies between two prints of the same message, white space folded, at most 300 characters."""
-    return " ".join(_VARYING.sub(_mark, text[: 4 * TEMPLATE]).split())[:TEMPLATE]
+    words = text[: 4 * TEMPLATE].split()
+    # all that varies has a digit; most words have none
+    return " ".join([_word(word) if _DIGIT.search(word) else word for word in words])[:TEMPLATE]
