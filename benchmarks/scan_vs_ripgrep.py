@@ -9,6 +9,7 @@ ripgrep gets the rules' anchors, the cheapest search that finds the same lines: 
 repeats make a very large automaton, it needs minutes (`--full`).
 """
 
+# mypy: disallow-untyped-calls=False
 from __future__ import annotations
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.texts import write_job_log, write_syslog
@@ -98,11 +100,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="faultbeam-bench-") as folder:
         patterns = Path(folder) / "rules"
         patterns.write_text("".join(f"{regex}\n" for regex in _patterns(ruleset, full=args.full)))
-        for kind, write in {
-            "syslog": lambda p, n: write_syslog(p, n),
-            "storm": lambda p, n: write_syslog(p, n // 4, storm=0.5),
-            "job": lambda p, n: write_job_log(p, n),
-        }.items():
+        writers: dict[str, Callable[[Path, int], None]] = {
+            "syslog": write_syslog,
+            "storm": partial(write_syslog, storm=0.5),
+            "job": write_job_log,
+        }
+        for kind, write in writers.items():
             if args.only and args.only != kind:
                 continue
             path = Path(folder) / f"{kind}.log"
@@ -110,9 +113,9 @@ def main() -> None:
             size = path.stat().st_size
             source = source_of(path, settings)
             runs: dict[str, Callable[[], object]] = {
-                "ripgrep": lambda path=path: _grep(rg, patterns, path),
-                "hyperscan": lambda source=source: scan_source(source, ruleset, fast, settings),
-                "re2": lambda source=source: scan_source(source, ruleset, slow, settings),
+                "ripgrep": partial(_grep, rg, patterns, path),
+                "hyperscan": partial(scan_source, source, ruleset, fast, settings),
+                "re2": partial(scan_source, source, ruleset, slow, settings),
             }
             if kind == "syslog":
                 runs |= _packed(path, ruleset, fast, settings)

@@ -134,7 +134,7 @@ def tar_members(stream: Stream) -> Iterator[Member]:
                     skipped,
                     None if skipped else tar.extractfile(info),
                 )
-                tar.members.clear()  # else a tar of a million files is held as a million headers
+                vars(tar)["members"].clear()  # else a tar of a million files is held as a million headers
     except (tarfile.TarError, OSError, EOFError, ValueError) as err:
         raise ArchiveError(f"tar broken after {stream.pos} bytes: {stream.damage or err}") from err
     if stream.damage:

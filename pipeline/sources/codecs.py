@@ -167,4 +167,5 @@ def errors() -> tuple[type[Exception], ...]:
         from isal.igzip_lib import IsalError
     except ImportError:
         return tuple(kinds)
-    return (*kinds, IsalError)
+    kinds.append(IsalError)
+    return tuple(kinds)

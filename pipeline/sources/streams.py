@@ -25,7 +25,9 @@ class Stream(Protocol):
     """See the module. pos: bytes given so far. damage: why the stream ended early, None if it did not."""
 
     pos: int
-    damage: str | None
+
+    @property
+    def damage(self) -> str | None: ...
 
     def readinto(self, into: memoryview) -> int: ...
 
@@ -148,7 +150,7 @@ class Inflated:
         self._max_bytes, self._max_ratio = max_bytes, max_ratio
         self._errors = errors()
         self._decoder: Decoder | None = decoder(codec)
-        self._chunk = memoryview(bytearray(self._decoder.step if self._decoder else 1))
+        self._chunk = memoryview(bytearray(decoder(codec).step))
         self._rest = b""  # packed bytes behind the end of a member
         self._fed = 0  # packed bytes given to decoders before the last call
         self._step = 0  # packed bytes given with the last call
