@@ -9,7 +9,7 @@ from __future__ import annotations
 import bz2
 import lzma
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 #: (magic, codec): how a compressed stream begins.
 MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -164,8 +164,7 @@ def errors() -> tuple[type[Exception], ...]:
 
     kinds: list[type[Exception]] = [zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, zstandard.ZstdError]
     try:
-        from isal.igzip_lib import IsalError
+        from isal import igzip_lib
     except ImportError:
         return tuple(kinds)
-    kinds.append(IsalError)
-    return tuple(kinds)
+    return (*kinds, cast("type[Exception]", igzip_lib.IsalError))
