@@ -178,11 +178,19 @@ class DumpSet:
             for group, seq, late in cases:
                 for r in late:
                     evidence[r].append((group, seq, rank))
-        culprits = [r for r in sorted(evidence) if r not in waits]
+        culprits = [r for r in sorted(evidence) if r not in waits and not self._may_wait(r)]
         if not culprits:
             evidence = self._missing()
             culprits = sorted(evidence)
         return [self._accuse(r, evidence[r]) for r in culprits]
+
+    def _may_wait(self, rank: int) -> bool:
+        """Whether a rank has a collective that is not complete in a group of which a dump is missing."""
+        d = self.dumps.get(rank)
+        return d is not None and any(
+            first is not None and any(r not in self.dumps or self.dumps[r].entries is None for r in self.members[group])
+            for group, (_, first) in d.last.items()
+        )
 
     def _missing(self) -> dict[int, list[tuple[Group, int, int]]]:
         """Ranks without a readable dump in groups where all others are there and wait."""

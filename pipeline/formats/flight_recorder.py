@@ -24,6 +24,7 @@ import io
 import json
 import pickle
 import re
+import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -217,8 +218,8 @@ class FlightRecorder:
         except RefusedError as err:
             out.quarantine(0, len(data), f"flight recorder dump refused: {err}")
             doc = None
-        except (pickle.UnpicklingError, EOFError, ValueError, IndexError, TypeError, OverflowError, AttributeError,
-                KeyError, MemoryError, RecursionError) as err:  # fmt: skip
+        except (pickle.UnpicklingError, struct.error, EOFError, ValueError, IndexError, TypeError, OverflowError,
+                AttributeError, AssertionError, KeyError, MemoryError, RecursionError) as err:  # fmt: skip
             out.quarantine(0, len(data), f"flight recorder dump torn: {type(err).__name__}: {err}"[:200])
             doc = None
         if doc is not None and not isinstance(doc, dict):
