@@ -200,7 +200,9 @@ def join(
     subjects = [
         _run_subject(run, of_run, joiner, sources, progress, clocks, site, by_host, settings) for run in joiner.runs
     ]
-    subjects.extend(_episodes(loose, sources, site, settings, clocks))
+    with_runs = frozenset(joiner.roots)
+    hostly = [p for p in loose if p.family != "job" or (p.root not in with_runs and SITE_TAGS & p.meaning.tags)]
+    subjects.extend(_episodes(hostly, sources, site, settings, clocks))
     return sorted(subjects, key=lambda s: s.key)
 
 
@@ -335,12 +337,12 @@ def _episodes(
 ) -> list[Subject]:
     """What no run claimed, as episodes of one host that end with a silence of `episode_gap_s`.
 
-    Signals of a source without a clock are told apart by their own stamps. Job logs that are nobody's run are left
-    out: their text says nothing of a host.
+    Signals of a source without a clock are told apart by their own stamps. Job logs that are nobody's run say nothing
+    of a host, but for a controller's word that one was lost where no run is known; the caller leaves out the rest.
     """
     lanes: dict[tuple[str, str], list[tuple[int, int, Placed]]] = defaultdict(list)
     for p in loose:
-        if p.family == "job" or (p.meaning.component == "informational" and not (SITE_TAGS & p.meaning.tags)):
+        if p.meaning.component == "informational" and not (SITE_TAGS & p.meaning.tags):
             continue
         for host in p.hosts or ("",):
             if p.t is not None:

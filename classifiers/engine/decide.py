@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from classifiers.api import Scorer
 from classifiers.engine import advice
+from classifiers.engine.arbiter import Verdict, arbitrate
 from classifiers.engine.candidates import Candidate
 from classifiers.engine.choose import confidence, gather, rank
 from classifiers.engine.explain import before, linked
@@ -20,17 +23,33 @@ from schemas.taxonomy import NCCL_TIMEOUT, UNKNOWN, is_named
 MAX_EVIDENCE = 60
 
 
-def decide(subject: Subject, settings: Settings, rules_version: int = 0) -> Decision:
-    """The decision for one subject. Equal subjects give equal decisions, whatever the order of their events."""
+def decide(subject: Subject, settings: Settings, rules_version: int = 0, scorer: Scorer | None = None) -> Decision:
+    """The decision for one subject. Equal subjects give equal decisions, whatever the order of their events.
+
+    scorer: a model that is asked where no strong rule decides (see `classifiers.engine.arbiter`).
+    """
+    made = _decide(subject, settings, rules_version, scorer)
+    return made if scorer is None else replace(made, model_version=scorer.version)
+
+
+def _decide(subject: Subject, settings: Settings, rules_version: int, scorer: Scorer | None) -> Decision:
     result = outcome(subject)
     if not result.interrupted:
         return _quiet(subject, result, rules_version)
     ranked = rank(gather(subject, result), result, hang_seen=_timed_out_before_end(subject))
     sure, others = confidence(ranked)
-    top = ranked[0] if ranked else None
-    if top is None or sure < settings.threshold or not is_named(top.component):
-        return _unknown(subject, result, ranked, sure, rules_version)
-    return _build(subject, result, top, top.component, top.cause, sure, others, rules_version)
+    verdict = arbitrate(subject, ranked, sure, others, settings, scorer)
+    top = verdict.top
+    if top is None:
+        return _unknown(subject, result, ranked, verdict.confidence, rules_version)
+    made = _build(subject, result, top, top.component, top.cause, verdict.confidence, verdict.others, rules_version)
+    return made if verdict.opinion is None else replace(made, decided_by=verdict.decided_by, why=_asked(made, verdict))
+
+
+def _asked(made: Decision, verdict: Verdict) -> tuple[str, ...]:
+    """The reasoning with what the model said."""
+    said = verdict.opinion
+    return made.why if said is None else (*made.why, f"text model: {said.component} ({said.confidence:.2f})")
 
 
 def _timed_out_before_end(subject: Subject) -> bool:

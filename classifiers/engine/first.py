@@ -9,6 +9,7 @@ from classifiers.engine.resolve import cleared
 from schemas.subject import Event, Subject
 
 _RANK = re.compile(r"\b[Rr]ank[ =:]{0,2}(\d{1,6})\b")
+_LOCAL = re.compile(r"\blocal_rank[ =:]{1,3}(\d{1,4})\b")
 _REPLICA = re.compile(r"-(?:worker|master|replica|launcher)-(\d{1,6})$")
 _RANK_FIELDS = ("rank", "grank", "task", "proc")
 
@@ -51,7 +52,7 @@ def _rank(subject: Subject, root: Event | None) -> int | None:
         found = _own_rank(event)
         if found is not None:
             return found
-        local = event.field("local_rank")
+        local = event.field("local_rank") or next(iter(_LOCAL.findall(event.text)), "")
         if local.isdigit() and subject.run is not None and len(subject.run.nodes) <= 1:
             return int(local)
     return root.rank if root is not None else None
