@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -110,3 +110,33 @@ class Ruleset(Protocol):
 
     def meaning(self, rule_id: str, fields: Mapping[str, str]) -> Meaning:
         """What a hit means (tables looked up). Unknown codes get an honest `unknown`-role meaning, never an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a model says of a failure excerpt.
+
+    component, cause: its first choice, `unknown` where the lines say nothing. confidence: calibrated probability of
+    the component. alternatives: other components with theirs, largest first. line: index of the text that spoke most.
+    """
+
+    component: str
+    cause: str
+    confidence: float
+    alternatives: tuple[tuple[str, float], ...]
+    line: int
+
+
+class Scorer(Protocol):
+    """A model that the arbiter may ask. Pure: equal texts, equal opinion."""
+
+    @property
+    def version(self) -> str:
+        """Number of the model, as decisions store it."""
+
+    @property
+    def prior(self) -> Mapping[str, float]:
+        """Shares of components among people's labels; empty where it was trained without any."""
+
+    def opinion(self, texts: Sequence[str]) -> Opinion | None:
+        """What the lines (in order of time) say; None for no line."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from classifiers.api import Ruleset
 from classifiers.engine import decide
+from classifiers.text.shipped import scorer_for
 from pipeline.join import join
 from pipeline.place import Clock, place
 from pipeline.runs import assemble
@@ -39,8 +40,9 @@ def analyse(facts: Facts, ruleset: Ruleset, settings: Settings) -> Analysis:
 
 
 def decide_all(subjects: Sequence[Subject], settings: Settings, rules_version: int) -> list[Decision]:
-    """Decisions of a batch of subjects, in the subjects' order."""
-    return [decide(subject, settings, rules_version) for subject in subjects]
+    """Decisions of a batch of subjects, in the subjects' order. The model is the one that the settings name."""
+    scorer = scorer_for(settings.model) if settings.opinions != "rules" else None
+    return [decide(subject, settings, rules_version, scorer) for subject in subjects]
 
 
 def ordered(decisions: Sequence[Decision]) -> list[Decision]:
