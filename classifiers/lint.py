@@ -67,6 +67,7 @@ KNOWN_TAGS = frozenset(
         "soft",
         "weak_unit",
         "peer",
+        "switch",
     }
 )
 ROLES = frozenset({"cause", "symptom", "either", "context"})

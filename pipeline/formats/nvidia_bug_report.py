@@ -1,10 +1,10 @@
 """`nvidia-bug-report.log(.gz)`: what NVIDIA's script collects on a host, section by section.
 
 Sections are parted by lines of underscores. Kernel and syslog lines in any of them (dmesg, journal, kern.log) are
-framed as in their own formats, `nvidia-smi` sections are read as such (also its telemetry), and so are those of the fabric
-manager's log. The same kernel line stands in several sections, with uptime in one and wall time in another: lines that
-stand in both tie the two clocks together, and a line is told once, with its wall time.
-`uname:` says whose report it is.
+framed as in their own formats, `nvidia-smi` sections are read as such (also its telemetry), and so are those of the
+fabric manager's log. The same kernel line stands in several sections, with uptime in one and wall time in another:
+lines that stand in both tie the two clocks together, and a line is told once, with its wall time. `uname:` says whose
+report it is.
 Layout as written by nvidia-bug-report.sh of drivers 450 to 580.
 """
 
