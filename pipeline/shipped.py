@@ -126,7 +126,7 @@ def frame_of(record: Record) -> Frame:
     text, stamp = record.text.rstrip("\r\n"), record.stamp
     if m := CRI.match(text):
         text, stamp = text[m.end() :], parse_field(m[1])
-    pod = record.pod or pod_of_path(record.path)
+    pod = _together(record.pod, pod_of_path(record.path))
     if pod is not None:
         return _of_pod(record, pod, text, stamp)
     if record.ident or _LOG_FILE.search(record.path) or _headed(text):
@@ -135,6 +135,19 @@ def frame_of(record: Record) -> Frame:
     host = short_host(record.host) if record.host else ""
     key = "/".join(p for p in (f"hosts/{host}" if host else "", record.path.strip("/") or "output.log") if p)
     return replace(inner, host=inner.host or host, stream=Stream(key, "job", JOB.name, host, progress=True))
+
+
+def _together(told: Pod | None, named: Pod | None) -> Pod | None:
+    """What the record says of its pod, with what only the path says (which life of the container it is)."""
+    if told is None or named is None:
+        return told or named
+    return Pod(
+        told.name,
+        told.namespace or named.namespace,
+        told.container or named.container,
+        told.uid or named.uid,
+        told.restart if told.restart >= 0 else named.restart,
+    )
 
 
 def _headed(text: str) -> bool:

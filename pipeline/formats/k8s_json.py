@@ -43,7 +43,7 @@ _BAD_JOB = frozenset({"Failed", "FailureTarget", "Suspended", "Restarting"})
 
 
 @dataclass(slots=True)
-class _Dump:
+class Dump:
     """What the items of one member were, before anything is said about it."""
 
     events: list[k8s.Event] = field(default_factory=list)
@@ -91,7 +91,7 @@ class KubernetesJson:
 
     def parse(self, data: bytes, info: SourceInfo, match: LineMatcher) -> Facts:
         out = Collector(info, self.name, self.family, data)
-        dump = _Dump()
+        dump = Dump()
         for item in iter_items(data, _KEYS):
             if isinstance(item, Broken):
                 out.quarantine(item.offset, item.length, item.reason)
@@ -100,13 +100,13 @@ class KubernetesJson:
             else:
                 out.quarantine(item.offset, item.length, "not an object where a Kubernetes object was expected")
         dump.events = k8s.with_namespaces(dump.events, {k8s.pod_key(p) for p, *_ in dump.pods})
-        _Reader(out, match).read(dump, info.source_id)
+        Reader(out, match).read(dump, info.source_id)
         if dump.other:
             out.note = f"{dump.other} objects of kinds that tell nothing here"
         return out.result()
 
 
-class _Reader:
+class Reader:
     """Turns a dump into sentences and fragments."""
 
     def __init__(self, out: Collector, match: LineMatcher) -> None:
@@ -122,7 +122,7 @@ class _Reader:
     def say(self, sentence: str, offset: int, line: int, at: Stamp, host: str) -> None:
         self.out.matched(self.match(sentence, offset=offset, line=line, stamp=at, host=host), at)
 
-    def read(self, dump: _Dump, source_id: str) -> None:
+    def read(self, dump: Dump, source_id: str) -> None:
         self.nodes = runs.place_evicted(dump.events)
         words = [w for e in dump.events if (w := runs.job_event_word(e))]
         words += [w for _, obj, at, line in dump.jobs if (w := runs.job_object_word(obj, at, line)).job]
