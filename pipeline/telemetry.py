@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from schemas.facts import CELL, Stamp, TelemetryFact
 
 HOUR_US = 3_600_000_000
-_NUMBER = re.compile(r"\s*(-?\d{1,12}(?:\.\d{1,6})?)\b")
+_NUMBER = re.compile(r"\s*(-?\d{1,12}(?:\.\d{1,6})?)(?![\d:/x])")
 #: Readings outside these are faults of the sensor, not samples: (lowest, highest) by the unit that ends the name.
 _PLAUSIBLE = {"c": (-60.0, 250.0), "w": (0.0, 20_000.0), "mhz": (0.0, 20_000.0), "pct": (0.0, 100.0)}
 

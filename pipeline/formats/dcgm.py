@@ -63,12 +63,13 @@ class _Table:
         self.test = ""
         self.group = ""
         self.gpu = ""
+        self.raw = ""  # the right cell with its blanks
         self.held: tuple[str, str, list[str], RawLine] | None = None  # (who, result, texts, where)
 
     def flush(self) -> None:
         if self.held is not None:
             who, result, texts, line = self.held
-            words = " ".join(t for t in texts if t)
+            words = _unwrapped(texts)
             sentence = f"dcgm {self.kind}: {who}: {result}" + (f": {words}" if words else "")
             self.out.matched(self.match(sentence, offset=line.offset, line=line.number, stamp=NO_STAMP), NO_STAMP)
         self.held = None
@@ -86,8 +87,9 @@ class _Table:
                 self.out.quarantine(line.offset, line.length, "not a row of DCGM's table")
             return
         left, right = m["left"].strip(), m["right"].strip()
+        self.raw = m["right"][1:-1]
         if left in ("", "|") and self.held is not None and not re.match(r"GPU ?\d+: ", right):
-            self.held[2].append(right)  # the text goes on
+            self.held[2].append(self.raw)  # the text goes on
             return
         self.row(left, right, line)
 
@@ -105,9 +107,9 @@ class _Table:
             self.group = name.split()[0] if name and not name.lower().startswith("error") else self.group
         if m := re.match(r"(?:Warning|Error|Info)(?:: (?P<who>GPU ?\d+))?$", name):
             if self.held is not None:
-                self.held[2].append(right)
+                self.held[2].append(self.raw)
             elif name.startswith(("Warning", "Error")):
-                self.held = (f"{m['who'] or 'GPU ?'}: {self.test or '?'}", "Warning", [right], line)
+                self.held = (f"{m['who'] or 'GPU ?'}: {self.test or '?'}", "Warning", [self.raw], line)
             return
         part = re.match(r"(?P<gpu>GPU ?\d+): (?P<rest>.*)$", right) if not name else None
         result = _RESULT.match(part["rest"] if part else right)
@@ -124,6 +126,14 @@ class _Table:
         if self.kind == "health" and name.isdigit():
             return  # its systems say why
         self.held = (f"{who}: {self.test or '?'}", result["word"], [], line)
+
+
+def _unwrapped(cells: list[str]) -> str:
+    """A text that was cut to the width of its column, in the middle of words where it came to that."""
+    text = ""
+    for cell in cells:
+        text += cell.rstrip() + ("" if cell and not cell.endswith(" ") else " ")
+    return " ".join(text.split())
 
 
 class DcgmJson:

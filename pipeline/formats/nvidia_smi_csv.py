@@ -79,7 +79,8 @@ class CsvRows:
             return bool(device)
         out.stamps.append(stamp) if len(out.stamps) < 2 else _extend(out, stamp)
         key = f"{host} {device}"
-        state = tuple(cells[i] for i in self._state)
+        # a lost GPU says so in the place of its readings
+        state = (*(cells[i] for i in self._state), *(cells[i] for _, i in self._metrics if not cells[i][:1].isdigit()))
         if key not in self._named or self._seen.get(key) != state:
             self._told(cells, line, stamp, host, out, match)
             self._seen[key] = state

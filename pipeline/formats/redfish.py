@@ -92,7 +92,8 @@ def _sentences(entry: Object) -> Iterator[str]:
 
     message = " ".join(str(entry.get("Message") or "").split())
     kind, name = word("SensorType"), word("Name")
-    sensor = kind or ("" if name.lower().startswith(("log entry", "system event log")) else name)
+    name = "" if name.lower().startswith(("log entry", "system event log")) else name
+    sensor = f"{kind} {name}".strip()
     severity = word("Severity") or "?"
     said = f"redfish log: {sensor or 'system'}: {message} [{severity}] ({word('MessageId') or '-'})"
     yield said
@@ -100,7 +101,7 @@ def _sentences(entry: Object) -> Iterator[str]:
         gone = word("EntryCode").lower().startswith("deassert") or "deassert" in message.lower()
         code = word("EntryCode")
         event = code if code and code.lower() not in ("assert", "deassert") else word("Message")
-        yield f"ipmi sel: {kind} {name}: {event} ({'Deasserted' if gone else 'Asserted'})"
+        yield f"ipmi sel: {sensor}: {event} ({'Deasserted' if gone else 'Asserted'})"
 
 
 FORMATS = (Redfish(),)
