@@ -87,7 +87,7 @@ def _build(
     evidence = _roles(subject, lead, subject.run.end_us if subject.run else None)
     run = subject.run
     host, gpu, rank_no = first_failing(subject, root, name)
-    onset = int(root.t * 1e6) if root is not None and root.t is not None else None
+    onset = _onset(root)
     if onset is None and result.hanging and run is not None:
         onset = run.last_progress_us
     key = _incident_key(subject, root, name)
@@ -114,7 +114,7 @@ def _build(
         restart=advice.restart(subject, name, top),
         action=advice.action(subject, name, top),
         health=tuple(i for i in _health(subject) if all(i.event.id != e.event.id for e in evidence)),
-        why=_why(result, top, others),
+        why=_why(result, top, others, roots),
         run=run,
         host=host or subject.host,
         device=root.device if root is not None else "",
@@ -220,10 +220,24 @@ def _summary(subject: Subject, result: Outcome, name: str, top: Candidate | None
     return f"{who} {how}: {top.why.rstrip('.')}{where}{device} -> {name} ({top.cause})."
 
 
-def _why(result: Outcome, top: Candidate | None, others: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+def _onset(root: Event | None) -> int | None:
+    """When the root began: a watchdog's line comes its whole waiting time after the collective that it waited for."""
+    if root is None or root.t is None:
+        return None
+    ran_ms = root.field("ran") if "timeout" in root.tags else ""
+    return int(root.t * 1e6) - (int(ran_ms) * 1000 if ran_ms.isdigit() and len(ran_ms) < 10 else 0)
+
+
+def _why(
+    result: Outcome, top: Candidate | None, others: Sequence[tuple[str, float]], waited: Sequence[Event] = ()
+) -> tuple[str, ...]:
     steps = [result.why]
     if top is not None:
         steps.append(f"{top.cause}: {top.why} (weight {top.weight:.2f}, {top.family})")
+    elif waited:
+        steps.append(f"a collective timed out ({waited[0].signal}), and nothing in these logs says why")
+    else:
+        steps.append("no event in the window is known to cause a stop")
     steps.extend(f"not {name}: weight {weight:.2f}" for name, weight in others)
     return tuple(steps)
 

@@ -185,3 +185,11 @@ def test_the_order_of_events_does_not_matter(events: list, rng: random.Random) -
     other = subject(*sorted(shuffled, key=lambda e: e.id))
     assert answer(one) == answer(other)
     assert answer(one).component == answer(subject(*shuffled)).component
+
+
+def test_a_watchdog_speaks_its_waiting_time_after_the_onset() -> None:
+    late = replace(WATCHDOG, fields=(("ran", "600000"),))
+    d = answer(subject(late))
+    assert late.t is not None
+    assert d.onset_us == int((late.t - 600) * 1e6)
+    assert any("timed out" in step for step in d.why)
