@@ -49,6 +49,7 @@ KNOWN_TAGS = frozenset(
         "recovered",
         "cancel",
         "preempt",
+        "recorder",
         "time_limit",
         "maintenance",
         "traceback",

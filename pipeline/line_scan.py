@@ -18,6 +18,7 @@ from pipeline.fold import Fold, Lines, Match, Shape, Variant, prepare, shape, va
 from pipeline.formats.base import Frame, LineFormat, Stream
 from pipeline.lookback import Back, Borrower, NoBack, decode
 from pipeline.mask import secrets
+from pipeline.shipped import escaped_literals
 from pipeline.streams import stream_id
 from pipeline.window import Region, Window, first_end
 from schemas.facts import CELL, ProgressFact, Stamp
@@ -80,8 +81,9 @@ class LineScan:
     ) -> None:
         self._w, self._source_id, self._fmt = window, source_id, fmt
         self._ruleset, self._engine = ruleset, engine
-        self._marks = fmt.marks
-        self._hidden: tuple[bytes, ...] = getattr(fmt, "hidden", ())
+        escaped = escaped_literals(ruleset) if getattr(fmt, "shipped", False) else ()
+        self._marks = (*fmt.marks, *escaped)
+        self._hidden: tuple[bytes, ...] = (*getattr(fmt, "hidden", ()), *escaped)
         # job output looks back only where its frame joins lines: its stamps are borrowed here
         self._blind = fmt.progress and not getattr(fmt, "joins", False)
         self._numbers = _Numbers(window, newlines_before)

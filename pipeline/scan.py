@@ -21,7 +21,7 @@ import numpy as np
 from pipeline.formats.base import LineFormat, registry
 from pipeline.line_scan import NUMBERED, Lane, LineScan
 from pipeline.record_scan import parse_records
-from pipeline.shipped import job_of, pod_facts, pod_of_path
+from pipeline.shipped import escaped_literals, job_of, pod_facts, pod_of_path
 from pipeline.sources import FileStream, Range, Source, SourceError, discover, hints, open_source, ranges
 from pipeline.sources.streams import Stream, close_kept
 from pipeline.streams import stream_fact
@@ -45,6 +45,7 @@ def scan_engine(ruleset: RulesetImpl, settings: Settings) -> BlockEngine:
     from classifiers.matching import make_engine
 
     marks = {mark for fmt in registry().values() for mark in getattr(fmt, "marks", ())}
+    marks.update(escaped_literals(ruleset))
     return make_engine(ruleset, settings.engine, sorted(marks))
 
 

@@ -11,10 +11,11 @@ Job ids come from the pod's labels, else from its name (`k8s_objects.job_stem`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline import k8s_objects as k8s
 from pipeline.formats import syslog_line
@@ -25,6 +26,9 @@ from pipeline.lookback import NoBack
 from pipeline.stamps import parse_field, uptime
 from schemas.facts import NO_STAMP, Stamp
 from schemas.identity import short_host
+
+if TYPE_CHECKING:
+    from classifiers.knowledge.ruleset import RulesetImpl
 
 #: Lines of one record (a joined traceback) that are read; what is behind them is cut.
 MAX_LINES = 400
@@ -65,6 +69,24 @@ class Record:
     path: str = ""
     ident: str = ""
     stream: str = ""
+
+
+def escaped_literals(ruleset: RulesetImpl) -> tuple[bytes, ...]:
+    """Rules' literal anchors as JSON writers may write them otherwise: quotes, slashes, non-ASCII, `<`, `>`, `&`."""
+    out: set[str] = set()
+    for anchor, _ in ruleset.anchors:
+        if anchor.kind != "literal":
+            continue
+        plain = json.dumps(anchor.text, ensure_ascii=False)[1:-1]
+        coded = json.dumps(anchor.text)[1:-1]
+        for text in (plain, coded):
+            for lower in (True, False):
+                go = text
+                for ch in "<>&":
+                    go = go.replace(ch, f"\\u{ord(ch):04x}" if lower else f"\\u{ord(ch):04X}")
+                out.update((text, go, text.replace("/", "\\/")))
+        out.discard(anchor.text)
+    return tuple(sorted(t.encode() for t in out))
 
 
 def pod_of_path(path: str) -> Pod | None:

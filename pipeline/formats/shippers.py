@@ -10,7 +10,7 @@
 
 Each line gives the frame of what is inside (`pipeline.shipped`), in a stream of its own. Rules' literals are looked for
 in the bytes of the JSON text; those that JSON may write otherwise (quotes, slashes, `<`, `>`, `&` of Go's encoder) are
-in `hidden`, so that such lines are decoded and tried as well.
+looked for in those forms too, and such lines are decoded and tried against all rules.
 """
 
 from __future__ import annotations
@@ -31,13 +31,11 @@ from schemas.facts import NO_STAMP
 
 Object = Mapping[str, Any]
 
-#: Beginnings of what JSON writers escape in the literals of rules. A line with one of them is tried against all rules.
+#: What JSON writers escape in rules' anchors that are no plain literals (those: `shipped.escaped_literals`). A line with
+#: one of them is tried against all rules.
 HIDDEN: tuple[bytes, ...] = (
-    rb"\"key\": \"run_st", rb"\"key\":\"run_st", rb"should dump\" flag", rb"I\/O error", rb"i\/o error",
-    rb"nput\/output error", rb"emote I\/O error", rb"Gb\/s available", rb"Driver\/library version", rb"NET\/Socket",
-    rb"NET\/OFI ", rb"NET\/IB", rb"https:\/\/huggingface", rb"status\/mask=", rb"failing I\/O", rb": I\/O ",
-    rb"data\/_utils\/worker", rb"data\/dataloader", rb"Power off\/down", rb"S4\/S5: soft", rb"=\u003e load",
-    rb"=\u003E load", rb"\u003e setting random seeds", rb"\u003E setting random seeds", rb"\u003cwarn", rb"\u003Cwarn",
+    rb"i\/o error", rb"I\/O error", rb"nput\/output error", rb": I\/O ", rb"NET\/OFI ", rb"data\/_utils\/worker",
+    rb"data\/dataloader", rb"\u003cwarn", rb"\u003Cwarn",
 )  # fmt: skip
 _WRITTEN = re.compile(rb"\s*\{")
 
