@@ -114,6 +114,8 @@ def read_dump(source: SourceFact) -> Dump | None:
         if name == "group" and len(parts) == 3:
             dump.groups[parts[0]] = (parts[0], parts[2])
             dump.desc[parts[0]] = parts[1]
+        elif name == "desc" and len(parts) == 2:
+            dump.desc.setdefault(parts[0], parts[1])
     for name, _, value in facts:
         parts = value.split("|")
         group = dump.groups.get(parts[0], (parts[0], ""))
@@ -144,7 +146,9 @@ class DumpSet:
                 self.members[group] = unfold(group[1])
                 self.desc[group] = d.desc.get(group[0], "")
         for group in {g for d in self.dumps.values() for g in d.last}:
-            self.members.setdefault(group, tuple(sorted(r for r, d in self.dumps.items() if group in d.last)))
+            holders = sorted(r for r, d in self.dumps.items() if group in d.last)
+            self.members.setdefault(group, tuple(holders))
+            self.desc.setdefault(group, self.dumps[holders[0]].desc.get(group[0], ""))
 
     def waits(self) -> dict[int, list[tuple[Group, int, tuple[int, ...]]]]:
         """For each rank, (group, sequence, members that did not enter it) of its first collective of each group that

@@ -16,7 +16,7 @@ from pipeline.mask import secrets
 from pipeline.progress import read_cell
 from pipeline.shipped import JOB
 from schemas.facts import CELL, Facts, ProgressFact, SourceFact
-from schemas.identity import digest, short_host
+from schemas.identity import digest
 
 _MARKS = tuple(mark.decode() for mark in JOB.marks)
 

@@ -8,6 +8,7 @@ Facts (`|` parts the fields, sizes as `4096x1x5120`, several with `+`):
 
     fr.rank=12   fr.host=gpu-17   fr.version=2.9   fr.entries=27   fr.p2p_pending=4
     fr.group=<group>|<description>|<member ranks as 0-3,8>
+    fr.desc=<group>|<description as its collectives print it>
     fr.last=<group>|<last collective entered>|<first one not completed, or ->|<last completed, or ->
     fr.op=<group>|<sequence>|<operation>|<sizes in>|<sizes out>|<dtypes>|<state>|<time entered, microseconds>
     fr.took=<group>|<sequence>:<milliseconds>,...
@@ -144,31 +145,33 @@ def _dtypes(value: object) -> str:
 class _Entry:
     """One collective of a dump."""
 
-    __slots__ = ("done", "fields", "group", "ms", "op", "p2p", "seq", "us")
+    __slots__ = ("desc", "done", "fields", "group", "ms", "op", "p2p", "seq", "us")
 
     def __init__(self, e: Mapping[str, Any]) -> None:
         group = e.get("process_group")
         named = group if isinstance(group, (list, tuple)) and group else (e.get("pg_name", e.get("pg_id", "")),)
         self.group = _word(named[0])
+        self.desc = _word(named[1]) if len(named) > 1 else ""
         self.seq = _number(e.get("collective_seq_id", e.get("seq_id")))
-        self.op = _word(e.get("profiling_name")).removeprefix("nccl:")
+        self.op = re.sub(r"^(?:nccl|gloo|ucc|xccl|mpi):", "", _word(e.get("profiling_name")))
         self.p2p = bool(e.get("is_p2p")) or self.op.startswith(("send", "recv"))
         state = _word(e.get("state"))
-        self.done = state == "completed" or e.get("time_discovered_completed_ns") is not None
+        # gloo leaves the state at `scheduled` and writes 0 for a time that it does not know
+        self.done = state == "completed" or bool(e.get("time_discovered_completed_ns")) or e.get("retired") is True
         ns = _number(e.get("time_created_ns"))
         self.us = ns // 1000 if ns and ns > 10**17 else 0
         took = e.get("duration_ms")
         self.ms = float(took) if isinstance(took, (int, float)) and not isinstance(took, bool) else None
         self.fields = (
             _sizes(e.get("input_sizes")), _sizes(e.get("output_sizes")), _dtypes(e.get("input_dtypes")),
-            state or ("completed" if self.done else ""),
+            "completed" if self.done else state,
         )  # fmt: skip
 
 
 def _groups(doc: Mapping[str, Any]) -> Iterator[str]:
     config = doc.get("pg_config")
     for name, group in sorted(config.items()) if isinstance(config, dict) else ():
-        if isinstance(group, dict):
+        if isinstance(group, dict) and _word(group.get("name", name)):  # gloo's have no name
             ranks = folded(members(group.get("ranks")))
             yield f"fr.group={_word(group.get('name', name))}|{_word(group.get('desc', ''))}|{ranks}"
 
@@ -184,6 +187,8 @@ def _entries(entries: list[_Entry]) -> Iterator[str]:
         done = [e for e in own if e.done]
         last = "|".join(str(e[i].seq) if e else "-" for e, i in ((own, -1), (waiting, 0), (done, -1)))
         yield f"fr.last={group}|{last}"
+        if own[-1].desc:
+            yield f"fr.desc={group}|{own[-1].desc}"
         for e in {id(e): e for e in (*waiting[: KEPT // 2], *own[-KEPT // 2 :])}.values():
             yield f"fr.op={group}|{e.seq}|{e.op}|{'|'.join(e.fields)}|{e.us}"
         timed = [f"{e.seq}:{e.ms:g}" for e in done if e.ms is not None and e.ms > 0][-_TIMED:]

@@ -31,8 +31,8 @@ from schemas.facts import NO_STAMP
 
 Object = Mapping[str, Any]
 
-#: What JSON writers escape in rules' anchors that are no plain literals (those: `shipped.escaped_literals`). A line with
-#: one of them is tried against all rules.
+#: What JSON writers escape in rules' anchors that are no plain literals (those: `shipped.escaped_literals`). A line
+#: with one of them is tried against all rules.
 HIDDEN: tuple[bytes, ...] = (
     rb"i\/o error", rb"I\/O error", rb"nput\/output error", rb": I\/O ", rb"NET\/OFI ", rb"data\/_utils\/worker",
     rb"data\/dataloader", rb"\u003cwarn", rb"\u003Cwarn",

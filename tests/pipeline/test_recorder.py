@@ -211,6 +211,20 @@ def test_whoever_stays_away_from_the_world_is_found(size: int, data):
     assert {(f.kind, f.rank) for f in found} == {("never_entered", r) for r in gone}
 
 
+@pytest.mark.parametrize(
+    ("case", "answer"),
+    [
+        ("clean", []),
+        ("missing", [("never_entered", 2)]),
+        ("order", [("mismatch", 1)]),
+        ("size", [("mismatch", 3)]),
+    ],
+)
+def test_dumps_that_pytorch_wrote(case: str, answer: list[tuple[str, int]]):
+    """Four ranks on gloo, torch 2.15: one stays away, one calls another collective, one gives another size."""
+    assert accused(Path(__file__).parent / "recorder_dumps" / case) == answer
+
+
 def test_real_sets_with_their_answers(shared_data: Path):
     base = shared_data / "flight_recorder_nvrx"
     with (base / "labels_dev.tsv").open() as rows:
