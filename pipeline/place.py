@@ -33,6 +33,8 @@ _FORMAT_DOUBT_S = {
     "dmesg.reltime": 60.0,
 }
 _SCHEDULER_BOOT_S = 5.0
+#: Facts `<name>:<host>=<microseconds>` of a scheduler, and the frame of their values.
+_SCHEDULER_BOOTS = {"boot": "utc", "boot_local": "local"}
 _BOOT_LINE_S = 5.0
 _PAIR_S = 1.0
 #: Words for `Clock.method`, from the strongest to the weakest; a clock is named by the weakest that it needs.
@@ -189,9 +191,15 @@ def _estimates_by_host(sources: Sequence[SourceFact], clocks: Mapping[str, Clock
             out.setdefault(clock.host, []).extend(_estimates(source, clock))
         for fact in source.facts:
             name, _, value = fact.partition("=")
-            if name.startswith("boot:") and value.isdigit():
-                estimate = Estimate(0, int(value), False, f"{_label(source)} (scheduler)", _SCHEDULER_BOOT_S)
-                out.setdefault(short_host(name[5:]), []).append(estimate)
+            kind, _, host = name.partition(":")
+            if kind not in _SCHEDULER_BOOTS or not host or not value.isdigit():
+                continue
+            # `boot_local` is printed in the zone of the host that asked the scheduler: the source's own
+            utc, doubt = clock.utc(Stamp(_SCHEDULER_BOOTS[kind], int(value)))
+            if utc is not None:
+                doubt = _SCHEDULER_BOOT_S if kind == "boot" else doubt + _SCHEDULER_BOOT_S
+                estimate = Estimate(0, utc, False, f"{_label(source)} (scheduler)", doubt)
+                out.setdefault(short_host(host), []).append(estimate)
     return out
 
 
@@ -200,7 +208,13 @@ def _booted(
 ) -> list[str]:
     """Hosts that one root names, in its logs or as booted, and whose boot is known."""
     hosts = {clocks[source.source_id].host for source in group}
-    hosts.update(short_host(f[5:].split("=", 1)[0]) for s in group for f in s.facts if f.startswith("boot:"))
+    hosts.update(
+        short_host(host)
+        for source in group
+        for fact in source.facts
+        for kind, _, host in [fact.partition("=")[0].partition(":")]
+        if kind in _SCHEDULER_BOOTS
+    )
     return sorted(host for host in hosts if host and by_host.get(host))
 
 

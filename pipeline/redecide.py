@@ -31,6 +31,7 @@ from pipeline.events import Placed, place_signals
 from pipeline.join import join
 from pipeline.place import Clock, place
 from pipeline.runs import assemble
+from pipeline.ticket_load import PREFIX as TICKETS
 from pipeline.writeback import placed_span, replace_all, write_coverage, write_placements, write_progress
 from schemas.facts import Facts, SourceFact
 from schemas.identity import digest
@@ -207,5 +208,7 @@ def _within(subject: Subject, span: Span, settings: Settings) -> bool:
 
 
 def _retract(store: Store, cluster: str, scope: Scope, valid: Collection[str]) -> list[str]:
-    """Stored subjects that exist no more."""
-    return sorted(store.subject_keys(cluster) - frozenset(valid)) if not scope.empty else []
+    """Stored subjects that exist no more; a site's own tickets are nobody's to retract."""
+    if scope.empty:
+        return []
+    return sorted(key for key in store.subject_keys(cluster) - frozenset(valid) if not key.startswith(TICKETS))

@@ -392,3 +392,17 @@ def test_order_of_the_inputs_does_not_show():
         rng.shuffle(sources)
         rng.shuffle(fragments)
         assert place(iter(sources), iter(fragments), UTC_SETTINGS) == expected
+
+
+@pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin"])
+def test_boot_time_without_an_offset_is_in_the_zone_of_its_source(tz: str):
+    boot = us("2026-07-01T08:00:00")
+    shown = boot + (2 * 3600 * SECOND if tz != "UTC" else 0)  # Berlin in summer
+    nodes = source("scontrol_show_node.txt", "scheduler", facts=(f"boot_local:gn07.example={shown}",))
+    dmesg = source("dmesg-gn07.log", spans=(("mono", 0, 100 * SECOND),))
+    clock = place([dmesg, nodes], [], Settings(tz=tz))["dmesg-gn07.log"]
+    assert clock.utc(Stamp("mono", 100 * SECOND))[0] == boot + 100 * SECOND
+    assert any("scontrol_show_node.txt (scheduler)" in word for word in clock.assumed)
+    # a nameless kernel log takes it too, where it is the only boot that its root knows
+    nameless = source("dmesg.txt", spans=(("mono", 0, 100 * SECOND),))
+    assert place([nameless, nodes], [], Settings(tz=tz))["dmesg.txt"].utc(Stamp("mono", 0))[0] == boot
