@@ -16,6 +16,7 @@ from schemas.settings import Settings
 from schemas.subject import Decision
 
 if TYPE_CHECKING:
+    from classifiers.knowledge import RulesetImpl
     from sql.store import Store
 
 #: How far from `--around` an incident may lie, microseconds.
@@ -62,6 +63,7 @@ def diagnose(
     since_us: int | None = None,
     until_us: int | None = None,
     store: Store | None = None,
+    ruleset: RulesetImpl | None = None,
 ) -> DiagnosisResult:
     """Read the inputs, decide every subject, and keep those that were asked for.
 
@@ -71,12 +73,13 @@ def diagnose(
         job, host: only incidents of this job, or that touched this host.
         around_us, since_us, until_us: microseconds UTC; only incidents that overlap.
         store: a warehouse that adds labels and the history of hosts.
+        ruleset: other knowledge than the installed one.
     """
     from classifiers.knowledge import load_ruleset
     from pipeline.scan import scan_paths
     from schemas.facts import merge_facts
 
-    ruleset = load_ruleset()
+    ruleset = ruleset or load_ruleset()
     facts = scan_paths(paths, settings, ruleset)
     known = merge_facts([store.read_facts(settings.cluster), facts]) if store is not None else facts
     analysis = analyse(known, ruleset, settings)

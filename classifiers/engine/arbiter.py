@@ -48,13 +48,13 @@ def undecided(ranked: Sequence[Candidate]) -> bool:
     return all(c.root is not None and c.root.strength == "weak" for c in ranked)
 
 
-def excerpt(subject: Subject, *, everything: bool = False) -> tuple[Event, ...]:
+def excerpt(events: Sequence[Event], *, everything: bool = False) -> tuple[Event, ...]:
     """The failure lines that no strong rule explains, in order of time, up to the first collective time-out.
 
     What was printed after a time-out is most often its consequence. everything: lines with a strong rule too (to
     measure the model alone); then time-outs do not end the excerpt.
     """
-    own = [e for e in subject.events if not cleared(e) and not _SAYS_NOTHING & e.tags and e.text.strip()]
+    own = [e for e in events if not cleared(e) and not _SAYS_NOTHING & e.tags and e.text.strip()]
     if everything:
         kept = [e for e in own if e.role != "context" and e.component not in ("informational", "clock")]
     else:
@@ -90,7 +90,7 @@ def arbitrate(
     by_rule = Verdict(top if sure >= settings.threshold else None, sure, tuple(others), "rule")
     if scorer is None or not (alone or undecided(ranked)):
         return by_rule
-    lines = excerpt(subject, everything=alone)
+    lines = excerpt(subject.events, everything=alone)
     opinion = scorer.opinion([e.text for e in lines])
     if opinion is None or not is_named(opinion.component):
         return Verdict(None, 0.0, (), "model") if alone else by_rule

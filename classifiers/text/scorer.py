@@ -69,7 +69,9 @@ class TextScorer:
         tables = [self.by_component(row) for row in rows]
         telling = [i for i, table in enumerate(tables) if is_named(_first(table)[0])]
         voters = telling or list(range(len(rows)))
-        pooled = np.average([rows[i] for i in voters], axis=0, weights=[LATER**n for n in range(len(voters))])
+        # a line that is sure of something speaks louder than one that is not
+        loud = [LATER**n * _first(tables[i])[1] ** 2 for n, i in enumerate(voters)]
+        pooled = np.average([rows[i] for i in voters], axis=0, weights=loud)
         ranked = sorted(self.by_component(pooled).items(), key=lambda item: (-round(item[1], 9), item[0]))
         component, confidence = ranked[0]
         if not telling and is_named(component):

@@ -28,12 +28,29 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help="Exit 1 if a smaller share of the answers is acceptable.",
 )
+@click.option("--ablate", is_flag=True, help="Compare rules alone, the text model alone, and both.")
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --ablate: coverage against precision as .svg, .png or .html.",
+)
+@click.option(
+    "--without-family",
+    "families",
+    metavar="NAME",
+    multiple=True,
+    help="Score the cases of a family of job-log rules with its rules off (cuda, nccl, storage, slurm, ...; or every).",
+)
 @settings_options
 @format_option
 def command(
     folder: Path,
     verbose: bool,
     fail_under: float | None,
+    ablate: bool,
+    picture: Path | None,
+    families: tuple[str, ...],
     cluster: str | None,
     tz: str | None,
     engine: str | None,
@@ -48,6 +65,20 @@ def command(
     from pipeline.evaluate import default_diagnose, evaluate
 
     chosen = settings(cluster, tz, engine, assignments)
+    if picture is not None and not ablate:
+        msg = "--picture goes with --ablate"
+        raise click.UsageError(msg)
+    if families:
+        from pipeline.ablation import FAMILIES
+        from pipeline.cli.ablation import show_without
+
+        show_without(folder, tuple(FAMILIES) if "every" in families else families, chosen, output_format)
+        return
+    if ablate:
+        from pipeline.cli.ablation import show_ablation
+
+        show_ablation(folder, chosen, output_format, picture)
+        return
     report = evaluate(folder, default_diagnose(**chosen.model_dump()), _progress())
     if output_format == "json":
         emit_json(report.as_dict(verdicts=verbose))

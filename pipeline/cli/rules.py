@@ -1,4 +1,4 @@
-"""`faultbeam rules list|show|lint|test|lock`."""
+"""`faultbeam rules list|show|lint|test|lock|suggest`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from pipeline.cli.options import examples, format_option
 from pipeline.cli.output import emit_json, emit_rows, plain
+from pipeline.cli.rules_suggest import command as suggest_command
 
 if TYPE_CHECKING:
     from classifiers.api import Rule
@@ -210,3 +211,6 @@ def lock_command(folder: Path | None) -> None:
 
     number = update_lock() if folder is None else update_lock(folder)
     click.echo(f"ruleset {number}")
+
+
+command.add_command(suggest_command)
