@@ -215,7 +215,9 @@ class LineScan:
         if ids == (MARK,) and not hidden:
             if asked:
                 line = decode(raw)
-                frame = self._fmt.frame(line, NoBack())
+                # a marked line may need the one before it: a serial number stands below the address of its GPU
+                before = NoBack() if self._fmt.progress else Back(self._w.data, start, self._w.base)
+                frame = self._fmt.frame(line, before)
                 self._lane(frame).context.frame(cell, offset, frame)
                 self._mark(line, frame)
             return

@@ -156,6 +156,9 @@ def _health(subject: Subject) -> tuple[EvidenceItem, ...]:
     """Faults that stopped nothing: hardware, system and service signals, corrected or cleared ones too."""
     items = []
     for event in subject.events:
+        if "recorder" in event.tags and event.role == "context":
+            items.append(EvidenceItem(event, "context"))  # a rank that keeps the others waiting
+            continue
         name, _ = resolve(event)
         if event.family == "job" or not name or not is_named(name) or event.role == "context":
             continue

@@ -147,6 +147,9 @@ def test_a_straggler_waits_least(tmp_path: Path):
         world.run("1", ms={0: 50.0, 1: 51.0, 2: 4.0, 3: 50.5})
     write(tmp_path / "d", {r: world.dump(r) for r in range(8)})
     assert accused(tmp_path / "d") == [("slow", 2)]
+    result = decided(tmp_path / "d")
+    assert not [d for d in result.decisions if d.incident]
+    assert [(i.event.signal, i.event.rank) for d in result.decisions for i in d.health] == [("recorder.slow_rank", 2)]
 
 
 def test_the_decision_is_an_unexplained_time_out_with_the_culprits_rank(tmp_path: Path):
