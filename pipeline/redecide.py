@@ -32,7 +32,14 @@ from pipeline.join import join
 from pipeline.place import Clock, place
 from pipeline.runs import assemble
 from pipeline.ticket_load import PREFIX as TICKETS
-from pipeline.writeback import placed_span, replace_all, write_coverage, write_placements, write_progress
+from pipeline.writeback import (
+    placed_span,
+    replace_all,
+    write_coverage,
+    write_hosts,
+    write_placements,
+    write_progress,
+)
 from schemas.facts import Facts, SourceFact
 from schemas.identity import digest
 from schemas.settings import Settings
@@ -132,6 +139,7 @@ def redecide(
     n_placed = write_placements(store, cluster, placed, renew)
     write_progress(store, cluster, facts.progress, renew, before, runs, clocks)
     write_coverage(store, cluster, [known[sid] for sid in sorted(renew)], clocks)
+    write_hosts(store, cluster, sources, clocks)
     stages.done("placements")
     subjects, scope, valid = _subjects(facts, scope, runs, clocks, ruleset, settings, placed)
     if span is not None:

@@ -6,7 +6,7 @@ Functions of the store; nothing here concludes anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
@@ -130,29 +130,45 @@ def write_progress(
 
 
 def write_coverage(store: Store, cluster: str, sources: Sequence[SourceFact], clocks: Mapping[str, ClockLike]) -> None:
-    """Which host's logs reach from when to when, and what the logs say of the hosts themselves."""
+    """Which host's logs reach from when to when."""
     coverage: list[tuple[str, str, str, int | None, int | None]] = []
-    hosts: list[dict[str, object]] = []
     for source in sorted(sources, key=lambda s: s.source_id):
         clock = clocks.get(source.source_id)
-        host = clock.host if clock is not None else ""
-        span = source_span(source, clock)
-        low, high = span or (None, None)
+        low, high = source_span(source, clock) or (None, None)
         what = COVERS.get(source.family)
         if what:
-            coverage.append((source.source_id, host, what, low, high))
-        if host:
-            told = dict(f.split("=", 1) for f in source.facts if "=" in f)
-            hosts.append(
-                {
-                    "host": host,
-                    "driver_version": told.get("driver_version"),
-                    "first_seen_at": low,
-                    "last_seen_at": high,
-                }
-            )
+            coverage.append((source.source_id, clock.host if clock is not None else "", what, low, high))
     store.replace_coverage(cluster, [s.source_id for s in sources], coverage)
-    store.upsert_hosts(cluster, hosts)
+
+
+def write_hosts(store: Store, cluster: str, sources: Sequence[SourceFact], clocks: Mapping[str, ClockLike]) -> None:
+    """What the logs say of the hosts themselves, from all sources, so that the order of loads cannot show.
+
+    The driver is the one of the log that reaches furthest; of equally late ones the greatest. A host that no log is
+    tied to any more keeps only what logs did not say of it.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    drivers: dict[str, tuple[int, str]] = {}
+    for source in sources:
+        clock = clocks.get(source.source_id)
+        if clock is None or not clock.host:
+            continue
+        low, high = source_span(source, clock) or (None, None)
+        row = rows.setdefault(clock.host, _no_host(clock.host))
+        row["first_seen_at"] = min((t for t in (row["first_seen_at"], low) if t is not None), default=None)
+        row["last_seen_at"] = max((t for t in (row["last_seen_at"], high) if t is not None), default=None)
+        for told in source.facts:
+            name, _, version = told.partition("=")
+            if name == "driver_version" and version:
+                when = (-(1 << 62) if high is None else high, version)
+                drivers[clock.host] = max(when, drivers.get(clock.host, when))
+    for host, (_, version) in drivers.items():
+        rows[host]["driver_version"] = version
+    store.replace_hosts(cluster, [rows[host] for host in sorted(rows)])
+
+
+def _no_host(host: str) -> dict[str, Any]:
+    return {"host": host, "driver_version": None, "first_seen_at": None, "last_seen_at": None}
 
 
 def replace_all(

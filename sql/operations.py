@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,27 @@ def upsert_hosts(connection: Connection, cluster: str, rows: Iterable[Mapping[st
             _merge_host(row, merged[name], columns)
             out.append({**row, "cluster": cluster, "host": name})
         connection.execute(upsert(hosts, connection.dialect.name), out)
+
+
+def replace_hosts(connection: Connection, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write what all hosts' logs say of them; rows (`host` and the same other columns each) that differ are written."""
+    told = {row["host"]: dict(row) for row in rows}
+    columns = sorted({name for row in rows for name in row if name != "host"})
+    if not columns:
+        return
+    query = select(hosts).where(hosts.c.cluster == cluster)
+    known = {row["host"]: dict(row) for row in connection.execute(query).mappings()}
+    blank = dict.fromkeys(columns)
+    empty = dict.fromkeys(c.name for c in hosts.columns)
+    changed = []
+    for name in sorted(told.keys() | known.keys()):
+        new = told.get(name, blank)
+        old = known.get(name)
+        if old is None or any(old[c] != new[c] for c in columns):
+            changed.append({**empty, **(old or {}), **{c: new[c] for c in columns}, "cluster": cluster, "host": name})
+    statement = upsert(hosts, connection.dialect.name)
+    for chunk in batches(changed, 5_000):
+        connection.execute(statement, chunk)
 
 
 def _merge_host(into: dict[str, Any], row: Mapping[str, Any], columns: Iterable[str]) -> None:

@@ -28,7 +28,7 @@ from sql.errors import CannotConnect, SchemaBehind
 from sql.factrows import FRAGMENTS, PROGRESS, SOURCES
 from sql.load import Touched, lock_derived
 from sql.migrations import state_of, upgrade_engine
-from sql.operations import Label, add_label, labels, load_telemetry, replace_coverage, upsert_hosts
+from sql.operations import Label, add_label, labels, load_telemetry, replace_coverage, replace_hosts, upsert_hosts
 from sql.outbox import open_actions
 from sql.read import Placement, ProgressPlacement
 from sql.runrows import run_of, run_row
@@ -273,6 +273,14 @@ class Store:
         """Merge rows of `hosts` (`host` and any other columns, times in us); None never replaces a known value."""
         with self.writing(cluster) as connection:
             upsert_hosts(connection, cluster, rows)
+
+    def replace_hosts(self, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Make the columns of `hosts` that these rows (of all hosts) have what they say; None clears a column.
+
+        Other columns stay; of a host that has no row the given columns are cleared.
+        """
+        with self.writing(cluster) as connection:
+            replace_hosts(connection, cluster, rows)
 
     def load_telemetry(self, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write rows of `telemetry_hourly`; the same source, host, device, metric and hour is replaced."""
