@@ -61,10 +61,10 @@ def run_checks(warehouse: str | None = None) -> list[Check]:
 
 
 def ruleset_number() -> int:
-    """Number of the knowledge's state, from its lock file."""
-    from classifiers.knowledge import lock_number
+    """Number of the knowledge in use, from its lock file and those of plugins."""
+    from classifiers.knowledge import ruleset_number as of_all
 
-    return lock_number()
+    return of_all()
 
 
 def _python() -> Iterator[Check]:

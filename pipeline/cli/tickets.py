@@ -19,12 +19,12 @@ _SHOWN = 10
     "tickets",
     epilog=examples("faultbeam tickets faults.csv --mapping tickets.yaml --warehouse sqlite:///site.db"),
 )
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--mapping",
     "mapping_file",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="Which field is what (YAML; see docs/tickets.md).",
 )
 @warehouse_option()
@@ -49,7 +49,10 @@ def command(
     from pipeline.tickets import TicketError, read_mapping, read_tickets
     from sql.store import open_store
 
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except OSError as err:
+        raise TicketError(f"{file}: cannot be read: {err.strerror}") from err
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)

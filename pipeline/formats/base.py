@@ -16,12 +16,16 @@ import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import entry_points
 from typing import Protocol, runtime_checkable
 
+from schemas.errors import FaultbeamError
 from schemas.facts import NO_STAMP, Facts, Stamp
 
 #: Bytes of the decompressed head that a format may look at.
 HEAD = 64 * 1024
+#: Group of the entry points by which other packages bring formats.
+PLUGINS = "faultbeam.formats"
 #: How far back from a hit a format may look for the stamp or the rest of its record (absolute offsets, so that the
 #: cut into ranges never shows).
 LOOK_BACK = 64 * 1024
@@ -144,15 +148,41 @@ class LineMatcher(Protocol):
     ) -> Facts: ...
 
 
+class FormatPluginError(FaultbeamError):
+    """A plugin's formats cannot be used."""
+
+
+def _plugins() -> Iterator[tuple[str, LineFormat | RecordFormat]]:
+    """(plugin, format) of every installed package's entry points `faultbeam.formats`: modules that have `FORMATS`."""
+    for point in sorted(entry_points(group=PLUGINS), key=lambda p: (p.name, p.value)):
+        try:
+            formats = tuple(importlib.import_module(point.value).FORMATS)
+        except (ImportError, AttributeError, TypeError) as err:
+            raise FormatPluginError(
+                f"entry point {point.name} = {point.value} of {PLUGINS} has no formats: {err}; repair or uninstall it"
+            ) from err
+        for fmt in formats:
+            if not isinstance(fmt, LineFormat | RecordFormat):
+                raise FormatPluginError(
+                    f"entry point {point.name} = {point.value} of {PLUGINS}: {fmt!r} is neither a line format nor a "
+                    "record format; see CONTRIBUTING"
+                )
+            yield f"{point.name} = {point.value}", fmt
+
+
 @cache
 def registry() -> dict[str, LineFormat | RecordFormat]:
-    """All formats by name: every module of this package that has `FORMATS`, in order of module name."""
+    """All formats by name: every module of this package that has `FORMATS`, in order of module name, then plugins'."""
     found: dict[str, LineFormat | RecordFormat] = {}
     package = importlib.import_module("pipeline.formats")
     for module_info in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
         module = importlib.import_module(f"pipeline.formats.{module_info.name}")
         for fmt in getattr(module, "FORMATS", ()):
             found[fmt.name] = fmt
+    for plugin, fmt in _plugins():
+        if fmt.name in found:
+            raise FormatPluginError(f"plugin {plugin}: a format {fmt.name!r} is there already; give it another name")
+        found[fmt.name] = fmt
     return found
 
 
