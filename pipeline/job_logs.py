@@ -17,7 +17,7 @@ from pipeline.attempts import LogView
 from pipeline.events import ClockLike, expand_hosts
 from pipeline.formats.base import registry
 from pipeline.recorder import dump_sets
-from schemas.facts import SourceFact, Stamp
+from schemas.facts import RunFragment, SourceFact, Stamp
 
 _SLURM_FILE = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_(\d{1,7}))?(?:[.-][^/]{0,80})?$")
 _JOB_FOLDER = re.compile(r"(?:^|/)jobs?[/_-](\d{2,12})(?:_(\d{1,7}))?(?=[/._-]|$)", re.IGNORECASE)
@@ -168,6 +168,20 @@ def groups(
     for key, items in sorted(members.items()):
         out.extend(_split_by_time(key, items, clocks, known))
     return _without_evidence(out, views)
+
+
+def name_by_pods(found: Iterable[LogGroup], fragments: Iterable[RunFragment]) -> None:
+    """Gives containers' logs the job that their pods' objects name; the name of a pod alone only hints at it."""
+    jobs: dict[str, set[str]] = defaultdict(set)
+    for f in fragments:
+        if f.scheduler == "k8s" and f.step:
+            jobs[f.step].add(f.job_id)
+    for group in found:
+        pods = {fact.rsplit("/", 1)[-1].removeprefix("pod=") for s in group.sources for fact in s.facts
+                if fact.startswith("pod=")}  # fmt: skip
+        told = {job for pod in pods for job in jobs.get(pod, ())}
+        if len(told) == 1:
+            group.ids = told
 
 
 def recorder_groups(

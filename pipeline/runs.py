@@ -24,7 +24,7 @@ from itertools import pairwise
 from classifiers.api import Meaning, Ruleset
 from pipeline.attempts import LogView, cut, view
 from pipeline.events import ClockLike
-from pipeline.job_logs import LogGroup, groups, recorder_groups, span
+from pipeline.job_logs import LogGroup, groups, name_by_pods, recorder_groups, span
 from pipeline.job_records import JobRecord, records
 from pipeline.job_ties import Jobs
 from pipeline.log_attempts import LogAttempt, align, spread
@@ -45,6 +45,7 @@ def assemble(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Ruleset, se
     known = records(fragments, sources, clocks)
     views = log_views(facts, sources, ruleset)
     logs = groups(facts.sources, clocks, views, frozenset(r.job_id for r in known))
+    name_by_pods(logs, fragments)
     told = {g.root for g in logs} | {root for r in known for root in r.roots}
     logs += recorder_groups(facts.sources, clocks, told)
     in_root: dict[str, int] = defaultdict(int)

@@ -158,6 +158,32 @@ def test_a_record_of_several_lines_is_matched_line_by_line(tmp_path: Path):
     assert "py_exc" in rules or any(r.startswith("weak_") for r in rules), rules
 
 
+def test_a_containers_log_belongs_to_the_job_that_its_pods_object_names(tmp_path: Path):
+    """The pod's name does not give the job's; its labels do, which only the API's dump holds."""
+    name = "llm-head-worker-gpu-xk7p2"
+    pod = {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "train", "labels": {"ray.io/cluster": "llm-7b"},
+                     "ownerReferences": [{"kind": "RayCluster", "name": "llm-7b"}]},
+        "spec": {"nodeName": "gpu-3", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]},
+        "status": {"phase": "Failed", "startTime": "2026-03-03T04:31:00Z", "containerStatuses": [
+            {"name": "main", "restartCount": 0, "state": {"terminated": {
+                "exitCode": 1, "reason": "Error", "startedAt": "2026-03-03T04:31:00Z",
+                "finishedAt": "2026-03-03T04:42:00Z"}}}]},
+    }  # fmt: skip
+    folder = tmp_path / "in"
+    log = folder / "pods" / f"train_{name}_9f0c1b2a-77aa" / "main" / "0.log"
+    log.parent.mkdir(parents=True)
+    lines = training(Place("", pod=name), T0, 40, NAN)
+    log.write_text("".join(f"{iso(us)} stdout F {text}\n" for _, us, text in lines))
+    (folder / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}))
+    result = analyse(scan_paths([folder], SETTINGS), load_ruleset(), SETTINGS)
+    (run,) = result.runs
+    assert (run.job_id, run.last_step, run.nodes) == ("llm-7b", 40, ("gpu-3",))
+    (incident,) = [d for d in result.decisions if d.incident]
+    assert (incident.component, incident.first_host) == ("software.bug", "gpu-3")
+
+
 @pytest.mark.parametrize(
     ("path", "pod"),
     [
