@@ -120,7 +120,8 @@ def _events(plan: Plan, cal: Calendar, name: Callable[[int], str]) -> Iterator[d
         pod = pod_name(a, index)
         if last.component == "maintenance.unplanned":
             said = f"Node {first} status is now: NodeNotSchedulable"
-            yield _event(last.end - 45, cal, "Node", first, "NodeNotSchedulable", said, first, False)
+            at = last.end - 45 if last.onset is None else last.onset
+            yield _event(at, cal, "Node", first, "NodeNotSchedulable", said, first, False)
         if last.component in NODE_DOWN:
             yield _event(
                 last.end - 40,
