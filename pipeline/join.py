@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from classifiers.api import Ruleset
 from pipeline.events import ClockLike, Placed, ProgressIndex, merge_events, place_signals
+from pipeline.fabric import as_context, is_switch, one_fabric
 from pipeline.recorder import recorder_signals
 from schemas.facts import Facts, ProgressFact, SourceFact
 from schemas.identity import digest
@@ -126,6 +127,8 @@ class _Joiner:
 
     def runs_of(self, p: Placed) -> list[JobRun]:
         """The runs that a placed signal belongs to; [] for none."""
+        if is_switch(p):
+            return self._named(p)  # it is nobody's by its host; see `meanwhile`
         if p.fact.source_id in self.owners:
             return _owner_in_log(p, self.owners)
         named = self._named(p)
@@ -147,6 +150,12 @@ class _Joiner:
         if p.t is None or len(runs) <= 1:
             return list(runs[-1:])
         return [r for r in runs if self.index.windows[r.run_key].holds(p.t, p.t_last or p.t, p.unc)]
+
+    def meanwhile(self, p: Placed) -> list[JobRun]:
+        """The runs of the signal's root that ran when it was printed."""
+        if p.t is None or p.unc > VAGUE_S:
+            return []
+        return [run for run in self.index.covering(p.t, p.t_last or p.t, p.unc) if p.root in run.roots]
 
     def _only_job(self, p: Placed) -> list[JobRun]:
         """The only job of the signal's input root, if its hosts do not contradict and its time does not either."""
@@ -184,13 +193,17 @@ def join(
     joiner = _Joiner(runs, settings)
     of_run: dict[str, list[Placed]] = defaultdict(list)
     loose: list[Placed] = []
+    sources = {s.source_id: s for s in facts.sources}
+    fabrics = one_fabric(placed, sources)
     for p in placed:
+        if p.root in fabrics and is_switch(p):
+            for run in joiner.meanwhile(p):
+                of_run[run.run_key].append(as_context(p))
         owners = joiner.runs_of(p)
         for run in owners:
             of_run[run.run_key].append(p)
         if not owners:
             loose.append(p)
-    sources = {s.source_id: s for s in facts.sources}
     progress: dict[str, list[ProgressFact]] = defaultdict(list)
     for fact in facts.progress:
         progress[fact.source_id].append(fact)

@@ -191,7 +191,7 @@ def same_fault_again(subject: Subject) -> Iterable[Candidate]:
 
 def flapping_link(subject: Subject) -> Iterable[Candidate]:
     """Port events: many, on several hosts or all ports of a host: the fabric; one that stays down: the adapter."""
-    ports = [e for e in _alive(subject) if "port" in e.tags and base_weight(e) > 0]
+    ports = [e for e in _alive(subject) if "port" in e.tags and "switch" not in e.tags and base_weight(e) > 0]
     if not ports:
         return
     hosts = {h for e in ports for h in e.hosts}
@@ -217,6 +217,37 @@ def flapping_link(subject: Subject) -> Iterable[Candidate]:
         )
     else:
         yield Candidate("net.nic", 0.6, "port_down", lead, "one port went down and stayed down", "shape", "net.fabric")
+
+
+def fabric_trouble(subject: Subject) -> Iterable[Candidate]:
+    """The job's network stalled or broke while a switch reported a port, an optic or its chip (kind: fabric fault)."""
+    run = subject.run
+    said = [e for e in _alive(subject) if "switch" in e.tags and "recovered" not in e.tags]
+    felt = [
+        e
+        for e in _alive(subject)
+        if "switch" not in e.tags and ("timeout" in e.tags or resolve(e)[0] in ("net.fabric", "net.nic"))
+    ]
+    if run is None or not said or not felt:
+        return
+    deeper = [
+        e
+        for e in _alive(subject)
+        if e.family != "job" and base_weight(e) >= 0.4 and resolve(e)[0] not in ("net.fabric", "net.nic")
+    ]
+    if deeper:
+        return
+    lead = tuple(sorted(said, key=lambda e: (e.t is None, e.t or 0.0, e.id)))
+    links = [e for e in felt if "port" in e.tags]
+    yield Candidate(
+        "net.fabric",
+        0.8 if links else 0.62,
+        "switch_event",
+        (*lead[:1], *felt[:1]),
+        "a switch reported trouble while the job's network stalled",
+        "shape",
+        "unknown.nccl_timeout",
+    )
 
 
 def several_devices_lost(subject: Subject) -> Iterable[Candidate]:
@@ -282,5 +313,6 @@ SHAPES: Sequence[Shape] = (
     unrelated_crashes,
     same_fault_again,
     flapping_link,
+    fabric_trouble,
     several_devices_lost,
 )
