@@ -22,7 +22,10 @@ _FILE = re.compile(
 )
 _WORD = re.compile(r"[a-z0-9]+")
 _MOST_WORDS = 24
-_NOT_A_HOST = re.compile(r"(?i)^(?:log|txt|json|gz|part|chunk|rank|gpu|worker|v|boot|iso|utc)?-?\d+$|^localhost$")
+_NOT_A_HOST = re.compile(
+    r"(?i)^(?:log|txt|json|gz|part|chunk|rank|gpu|worker|v|boot|iso|utc)?-?\d+$|^localhost$"
+    r"|^(?:erst|efi|ramoops|with|from|for|after|before)[-_]"  # records of pstore, words of people
+)
 
 
 def named_hosts(sources: Iterable[SourceFact], fragments: Iterable[RunFragment]) -> set[str]:

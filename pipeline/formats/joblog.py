@@ -81,6 +81,13 @@ def _is_record(head: bytes) -> bool:
     return sum(line[:1] in (b"{", b"[", b"}", b"]", b'"', b"<") for line in lines) * 2 >= len(lines)
 
 
+def _is_tabbed(head: bytes) -> bool:
+    """Whether the head is a table of tab-separated values: no line has more or fewer than its heading."""
+    lines = [line for line in head[:16384].split(b"\n")[:20] if line.strip()]
+    tabs = {line.count(b"\t") for line in lines[: -1 if len(lines) == 20 else None]}
+    return len(lines) >= 4 and len(tabs) == 1 and tabs.pop() >= 2
+
+
 def _unbox(text: str) -> str:
     """A line of a drawn box as its text: frames off, the title of a top border kept."""
     if not text or text[0] not in "│┃╭╰├┏┗":
@@ -146,6 +153,8 @@ class JobLog:
             return 0.0
         found = sum(1 for pattern in _STRONG if pattern.search(head))
         if found == 0:
+            if _is_tabbed(head):
+                return 0.3
             return 0.32 if _TABLE.match(head) else 0.35
         return min(0.7, 0.4 + 0.1 * found)
 

@@ -14,6 +14,7 @@ import re
 
 from pipeline import stamps
 from pipeline.formats.base import Frame, LookBack
+from pipeline.formats.kernel_text import MARKS, marked
 from pipeline.formats.sniffing import sample
 from schemas.facts import NO_STAMP, Stamp
 from schemas.identity import short_host
@@ -30,7 +31,7 @@ class SyslogYear:
 
     name = "syslog.year"
     family = "syslog"
-    marks: tuple[bytes, ...] = ()
+    marks = MARKS
     progress = False
 
     def sniff(self, head: bytes, inner_path: str) -> float:  # noqa: ARG002
@@ -48,8 +49,8 @@ class SyslogYear:
             extra["tag"], text = t["tag"], text[t.end() :]
         return Frame(text.rstrip(), _stamp(m["year"], m["rest"]), short_host(m["host"]), extra=extra)
 
-    def mark(self, line: str, frame: Frame) -> dict[str, str]:  # noqa: ARG002
-        return {}
+    def mark(self, line: str, frame: Frame) -> dict[str, str]:
+        return marked(line, frame)
 
 
 def _stamp(year: str, rest: str) -> Stamp:

@@ -180,3 +180,11 @@ def test_the_two_clocks_of_a_real_crash_agree_with_a_stamp_inside_it() -> None:
     ((kind, mono, wall),) = source.clocks
     assert kind == "utc"
     assert abs((wall - mono) / 1e6 - (1753325017.312 - 13.717)) < 2
+
+
+def test_a_table_of_tab_separated_values_is_no_job_output() -> None:
+    table = b"level\tclass\tcomponent\n" + b"hardware\tmemory\thost.memory\n" * 9
+    found = sniff(table, "labels.tsv")
+    assert found is not None
+    assert found.name == "text"
+    assert (sniff(b"step\tloss\n1\t2.5\n2\t2.4\n3\t2.3\nepoch 1 done\n", "train.txt") or found).name == "joblog"

@@ -91,7 +91,7 @@ REAL = [
     ("lnav_samples/logfile_with_zones.0", "syslog.rfc5424"),
     ("gpud_testdata/components/accelerator/nvidia/nccl/testdata/dmesg.decode.iso.log", "dmesg.iso"),
     ("gpud_testdata/components/accelerator/nvidia/xid/testdata/dmesg-with-xid-119.log", "dmesg.ctime"),
-    ("gpud_testdata/pkg/pstore/testdata/7530486857247/dmesg.txt", "dmesg.raw"),
+    ("gpud_testdata/pkg/pstore/testdata/dmesg-erst.txt", "dmesg.raw"),
     ("gpud_testdata/pkg/kmsg/testdata/kmsg.1.log", "kmsg"),
     ("gpud_testdata/pkg/kmsg/testdata/kmsg.2.peermem.log", "kmsg"),
     ("amd_node_scraper/dmesg_sample.log", "dmesg.iso"),
