@@ -55,6 +55,23 @@ def test_it_is_told_by_content_under_any_name(path: Path) -> None:
         assert found.name == path.parent.name
 
 
+#: Sentences that no rule needs to know: nothing is wrong.
+QUIET = ("Linux version ", "mlx5_core ", "redfish log: system: Successfully", "BUG: unable to handle page fault",
+         "ipmi sel: Power Supply: The power input")  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [p for p in PAIRS if isinstance(registry()[p.parent.name], RecordFormat)], ids=_id)
+def test_rules_know_every_sentence_of_a_report(path: Path) -> None:
+    from classifiers.knowledge import load_ruleset
+
+    said = Recorder()
+    parse(path.parent.name, path.read_bytes(), path.stem, match=said)
+    family = registry()[path.parent.name].family
+    for sentence in said.said:
+        if not sentence["text"].startswith(QUIET):
+            assert load_ruleset().match(sentence["text"], family), sentence["text"]
+
+
 def test_every_format_here_has_samples() -> None:
     assert {path.parent.name for path in PAIRS} == set(NAMES) <= set(registry())
 
