@@ -190,7 +190,7 @@ def _lines(rng: Range, fmt: LineFormat, stream: Stream, ruleset: RulesetImpl, en
     streams = scan.streams
     return Facts(
         (fact, *(_stream_fact(fact, lane) for lane in streams)),
-        tuple(signal for fold in (scan.fold, *(lane.fold for lane in streams)) for signal in fold.facts()),
+        tuple(signal for lane in (scan.main, *streams) for signal in lane.facts()),
         tuple(scan.progress),
         (),
         quarantine,
@@ -200,10 +200,18 @@ def _lines(rng: Range, fmt: LineFormat, stream: Stream, ruleset: RulesetImpl, en
 def _stream_fact(shipped: SourceFact, lane: Lane) -> SourceFact:
     """The row of one stream of a shipped file; where its records do not name the pod, the file's path may."""
     assert lane.stream is not None
-    fact = stream_fact(shipped, lane.source_id, lane.stream, lane.context)
+    fact = replace(stream_fact(shipped, lane.source_id, lane.stream, lane.context), reach=shipped.size)
     pod = None if any(f.startswith("pod=") for f in fact.facts) else pod_of_path(shipped.inner_paths[0])
     if pod is None or fact.family != "job":
-        return fact
+        if lane.stream.host or fact.family != "job" or any(f.startswith("pod=") for f in fact.facts):
+            return fact
+        # nothing in the records says where they come from: what the file's own path says holds for them
+        told = {f for f in shipped.facts if f.startswith("path_host=")}
+        return replace(
+            fact,
+            job_ids=fact.job_ids or shipped.job_ids,
+            facts=tuple(sorted({*fact.facts, *told})),
+        )
     job = job_of(pod, {})
     return replace(
         fact,

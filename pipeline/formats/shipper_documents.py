@@ -84,7 +84,7 @@ def otlp_record(record: Object, place: Object) -> Record | None:
         when = stamp_of(_member(record, "observedTimeUnixNano", "observed_time_unix_nano"))
     return Record(
         body, when, _text(at, "k8s.node.name", "host.name"), pod, labels,
-        _text(at, "log.file.path", "log.file.name"), ident, _text(at, "log.iostream"),
+        _text(at, "log.file.path", "log.file.name", "service.name"), ident, _text(at, "log.iostream"),
     )  # fmt: skip
 
 

@@ -143,6 +143,16 @@ def test_rules_find_their_samples_inside_json_however_it_is_escaped(how: str, tm
     assert not missed
 
 
+def test_json_lines_without_a_place_belong_to_the_job_of_the_files_path(tmp_path: Path):
+    rows = [{"time": iso(us), "level": "info", "message": text} for _, us, text in training(Place(""), T0, 30, NAN)]
+    (tmp_path / "in").mkdir()
+    facts = facts_of(tmp_path, "slurm-4711.out", "".join(json.dumps(row) + "\n" for row in rows).encode())
+    (inner,) = [s for s in facts.sources if s.family == "job"]
+    assert inner.job_ids == ("4711",)
+    (run,) = analyse(facts, load_ruleset(), SETTINGS).runs
+    assert (run.job_id, run.last_step) == ("4711", 30)
+
+
 def test_every_hidden_literal_is_a_mark_and_long_enough():
     assert all(len(mark) >= 6 for mark in HIDDEN)
     for name in ("docker.json", "fluentbit", "vector", "filebeat", "loki.jsonl"):
