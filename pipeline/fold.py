@@ -15,7 +15,7 @@ from classifiers.api import Rule
 from pipeline.context import Context
 from pipeline.mask import secrets, template
 from schemas.facts import CELL, MAX_RANKS, SignalFact, Stamp, bucket
-from schemas.identity import digest
+from schemas.identity import signal_id
 
 #: Longest text that is kept of a hit, characters.
 TEXT = 2000
@@ -104,10 +104,10 @@ class Lines:
 
 
 class Fold:
-    """The signals of one source, or of one of its ranges."""
+    """The signals of one source, or of one of its ranges. torn: see `schemas.facts.SignalFact`."""
 
-    def __init__(self, source_id: str) -> None:
-        self._source_id = source_id
+    def __init__(self, source_id: str, torn: int = -1) -> None:
+        self._source_id, self._torn = source_id, torn
         self._signals: dict[tuple[str, str, str, str, str], Signal] = {}
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class Fold:
     def _fact(self, identity: tuple[str, str, str, str, str], signal: Signal) -> SignalFact:
         rule, key, host, masked, when = identity
         return SignalFact(
-            signal_id=digest(self._source_id, rule, key, host, masked, when),
+            signal_id=signal_id(self._source_id, rule, key, host, masked, when, self._torn),
             source_id=self._source_id,
             rule=rule,
             key=key,
@@ -167,6 +167,7 @@ class Fold:
             fields=signal.lead.fields,
             ranks=tuple(sorted(signal.ranks.values())[:MAX_RANKS]),
             counts=tuple(sorted(signal.cells.items())),
+            torn=self._torn,
         )
 
 

@@ -8,6 +8,7 @@ offset, within `LOOK_BACK`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +21,8 @@ from pipeline.lookback import Back, Borrower, NoBack, decode
 from pipeline.mask import secrets
 from pipeline.shipped import escaped_literals
 from pipeline.streams import stream_id
-from pipeline.window import Region, Window, first_end
-from schemas.facts import CELL, ProgressFact, Stamp
+from pipeline.window import Region, Window, first_end, last_end
+from schemas.facts import CELL, NO_STAMP, ProgressFact, SignalFact, Stamp
 from schemas.identity import short_host
 
 if TYPE_CHECKING:
@@ -53,12 +54,17 @@ _NULS = 16
 class Lane:
     """What is gathered for one logical source: the input itself, or one stream of a shipped file."""
 
-    __slots__ = ("context", "family", "fold", "source_id", "stream")
+    __slots__ = ("context", "family", "fold", "source_id", "stream", "torn")
 
     def __init__(self, source_id: str, family: str, stream: Stream | None = None) -> None:
         self.source_id, self.family, self.stream = source_id, family, stream
         self.fold = Fold(source_id)
+        self.torn: Fold | None = None  # of the line in whose middle the source ends
         self.context = Context()
+
+    def facts(self) -> tuple[SignalFact, ...]:
+        """All signals."""
+        return self.fold.facts() + (self.torn.facts() if self.torn is not None else ())
 
 
 class LineScan:
@@ -98,11 +104,13 @@ class LineScan:
         self._lanes: dict[str, Lane] = {}
         self.newlines = self.signal_lines = self.unparsed_lines = 0
         self.unterminated = False
+        self._torn = 0  # index of the line that the source ends in; the region's end where there is none
         self.heads: list[tuple[int, bytes]] = []
 
     @property
-    def fold(self) -> Fold:
-        return self._main.fold
+    def main(self) -> Lane:
+        """What is the input's own."""
+        return self._main
 
     @property
     def context(self) -> Context:
@@ -130,6 +138,7 @@ class LineScan:
         """Scans all owned lines, then reads the tail if the window came to the source's end."""
         w = self._w
         for region in w.regions():
+            self._torn = self._torn_line(region)
             if region.lo == 0 and w.base == 0:
                 self._head(region)
                 self.heads = [(n, bytes(w.data[:n])) for n in HEADS if w.have >= n]
@@ -148,6 +157,15 @@ class LineScan:
             for signal in lane.fold.signals():
                 lane.context.stamp(signal.first)
                 lane.context.stamp(signal.last)
+
+    def _torn_line(self, region: Region) -> int:
+        w = self._w
+        if not w.ended or region.hi < w.have or w.data[region.hi - 1] in b"\r\n":
+            return region.hi
+        start = max(region.lo, last_end(w.data, region.lo, region.hi) + 1)
+        if getattr(self._fmt, "shipped", False) and w.data[region.hi - 1] in b"}]":
+            return region.hi  # a document that is closed is whole
+        return start
 
     # -- hits
 
@@ -193,6 +211,9 @@ class LineScan:
     def _line(self, start: int, stop: int, offset: int, ids: tuple[str, ...]) -> None:
         """One hit line data[start:stop]."""
         raw = bytes(self._view[start:stop])
+        if start >= self._torn:
+            self._cut(raw, start, offset, ids)
+            return
         cell = offset // CELL
         shaped = shape(raw)
         if shaped is not None:
@@ -247,6 +268,33 @@ class LineScan:
                     self._variants.clear()
                 self._variants[(shaped[0], ids)] = made
 
+    def _cut(self, raw: bytes, start: int, offset: int, ids: tuple[str, ...]) -> None:
+        """Reads a hit line in whose middle the source ends: names, ids and numbers in it may be halves.
+
+        What it seems to say is kept apart, until a longer view of the source takes it back (`torn_away`).
+        """
+        hidden = MARK in ids and any(mark in raw for mark in self._hidden)
+        if ids == (MARK,) and not hidden:
+            return
+        back = Back(self._w.data, start, self._w.base)
+        frame = self._fmt.frame(decode(raw), NoBack() if self._blind else back)
+        if " " not in frame.text:
+            frame = replace(frame, stamp=NO_STAMP)  # the stamp itself may be cut
+        lane = self._lane(frame)
+        matches, fatal = self._match(frame.text, lane.family, ids, hidden=hidden)
+        if (not matches and ids != (MARK,)) or not frame.ok:
+            self.unparsed_lines += 1
+        if not matches:
+            return
+        self.signal_lines += 1
+        if lane.torn is None:
+            lane.torn = Fold(lane.source_id, self._w.total)
+        stamp = self._stamp(frame, offset, back, raw)
+        lane.torn.add(matches, short_host(frame.host) if frame.host else "", frame.rank, stamp, offset, self._numbers)
+        lane.context.stamp(stamp)
+        if self._cells is not None:
+            self._cells.hit(offset // CELL, fatal=fatal)
+
     def _stamp(self, frame: Frame, offset: int, back: Back, raw: bytes) -> Stamp:
         stamp = frame.stamp
         if stamp.kind != "none":
@@ -297,7 +345,7 @@ class LineScan:
 
     def _head(self, region: Region) -> None:
         data, at = self._w.data, 0
-        limit = min(region.hi, CELL)
+        limit = min(self._torn, CELL)
         for _ in range(SAMPLED):
             if at >= limit:
                 return
@@ -314,6 +362,8 @@ class LineScan:
             if count >= SAMPLED:
                 return
             frame = self._fmt.frame(decode(raw), NoBack())
+            if count == 0 and self.unterminated and " " not in frame.text:
+                continue
             self._lane(frame).context.stamp(frame.stamp)
 
     def _nuls(self, region: Region) -> None:
@@ -433,16 +483,18 @@ class _Cells:
             if begin == 0:
                 return
         lines: list[tuple[int, str]] = []
+        upto = base + begin
         while begin < stop and len(lines) < most:
             end = first_end(data, begin, have)
             end = have if end < 0 else end
+            upto = base + end
             if end > begin:
                 lines.append((base + begin, decode(data[begin : min(end, begin + _PROGRESS_LINE)])))
             begin = end + 1
         for source_id, mine, frame in self._by_stream(lines):
             fact = read_cell(source_id, cell, mine, frame)
             if fact is not None:
-                self.facts.append(fact)
+                self.facts.append(replace(fact, upto=upto))
 
     def _by_stream(
         self, lines: list[tuple[int, str]]

@@ -61,7 +61,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SignalFact:
-    """Hits of one rule with one identity, one masked text and one minute in one source, folded."""
+    """Hits of one rule with one identity, one masked text and one minute in one source, folded.
+
+    torn: size at which the source ended inside the only line of this fact, -1 for whole lines. Such a fact (its id is
+    its own) holds only while the source is not known to reach further: see `torn_away`.
+    """
 
     signal_id: str
     source_id: str
@@ -79,6 +83,7 @@ class SignalFact:
     fields: tuple[tuple[str, str], ...]
     ranks: tuple[tuple[int, int, int], ...] = ()  # (us, offset, rank), the MAX_RANKS smallest, one per rank
     counts: tuple[tuple[int, int], ...] = ()  # (cell, count), sorted
+    torn: int = -1
 
     @property
     def count(self) -> int:
@@ -127,7 +132,7 @@ class SourceFact:
     (mono_us, local_us) read off lines that carry both clocks. names: host names printed in the lines with counts per
     name. job_ids: ids of the scheduler's jobs found in text or path. rank_hosts: (rank, host) pairs.
     facts: free `name=value` strings found in the text, e.g. `driver_version=535.104.05`, `world_size=64`,
-    `gpu_uuid:0000:4d:00=GPU-...`, `uptime_s=...`.
+    `gpu_uuid:0000:4d:00=GPU-...`, `uptime_s=...`. reach: for a stream of a shipped file, the bytes of that file.
     """
 
     source_id: str
@@ -149,6 +154,12 @@ class SourceFact:
     unparsed_lines: int = 0
     note: str | None = None
     ranges: tuple[tuple[int, int, int, int, int], ...] = ()  # (start, end, lines, signal lines, unparsed lines)
+    reach: int = 0
+
+    @property
+    def extent(self) -> int:
+        """Bytes up to which the input is known."""
+        return max(self.size, self.reach)
 
 
 T = TypeVar("T", str, tuple[int, str], tuple[str, int, int])
@@ -213,6 +224,7 @@ def merge_sources(a: SourceFact, b: SourceFact) -> SourceFact:
         job_ids=_union(a.job_ids, b.job_ids),
         rank_hosts=_union(a.rank_hosts, b.rank_hosts),
         facts=_union(a.facts, b.facts),
+        reach=max(a.reach, b.reach),
     )
 
 
@@ -223,7 +235,8 @@ class ProgressFact:
     step_s: median seconds per step as printed or as differences of stamps, None where neither is known. series: what
     was counted and by which kind of line (`step/megatron`, `step/tqdm:25120`, `epoch/plain`), so that bars of other
     work are told from training when cells meet. points: (offset, step, microseconds in the stamp's frame or -1), at
-    most 64 of the cell's lines, the last ones always.
+    most 64 of the cell's lines, the last ones always. upto: offset of the end of the last line that was read, -1 if
+    not known: of two views of one last line the one that saw more of it holds.
     """
 
     source_id: str
@@ -238,13 +251,14 @@ class ProgressFact:
     step_s: float | None = None
     series: str = ""
     points: tuple[tuple[int, int, int], ...] = ()
+    upto: int = -1
 
 
 def merge_progress(a: ProgressFact, b: ProgressFact) -> ProgressFact:
     """Two views of one cell: the earliest and the latest step by offset; the view with more lines gives the rest."""
     low = min(a, b, key=lambda p: (p.first_offset, p.first_step))
-    high = max(a, b, key=lambda p: (p.last_offset, p.last_step))
-    full = max(a, b, key=lambda p: (p.n, p.step_s or 0.0))
+    high = max(a, b, key=lambda p: (p.last_offset, p.upto, p.last_step))
+    full = max(a, b, key=lambda p: (p.n, p.upto, p.step_s or 0.0))
     return replace(
         full,
         first_step=low.first_step,
@@ -253,6 +267,7 @@ def merge_progress(a: ProgressFact, b: ProgressFact) -> ProgressFact:
         last_step=high.last_step,
         last=high.last,
         last_offset=high.last_offset,
+        upto=max(a.upto, b.upto),
     )
 
 
@@ -363,6 +378,11 @@ class Facts:
     telemetry: tuple[TelemetryFact, ...] = ()
 
 
+def torn_away(signal: SignalFact, source: SourceFact | None) -> bool:
+    """Whether a signal of a line that was cut by the end of its source is void: the source is known to go on there."""
+    return signal.torn >= 0 and source is not None and source.extent > signal.torn
+
+
 def merge_facts(parts: Iterable[Facts]) -> Facts:
     """Any number of partial views as one, sorted by key: the same rows whatever the cut, order or repetition."""
     sources: dict[str, SourceFact] = {}
@@ -391,7 +411,7 @@ def merge_facts(parts: Iterable[Facts]) -> Facts:
             telemetry[hour.key] = hour if measured is None else merge_telemetry(measured, hour)
     return Facts(
         sources=tuple(v for _, v in sorted(sources.items())),
-        signals=tuple(v for _, v in sorted(signals.items())),
+        signals=tuple(v for _, v in sorted(signals.items()) if not torn_away(v, sources.get(v.source_id))),
         progress=tuple(v for _, v in sorted(progress.items())),
         fragments=tuple(v for _, v in sorted(fragments.items())),
         quarantine=tuple(sorted(quarantine, key=lambda q: (q.path, q.offset, q.length, q.reason))),

@@ -38,6 +38,12 @@ def source_id(inner_path: str, head: bytes) -> str:
     return digest("source", logical_path(inner_path), first_line)
 
 
+def signal_id(source: str, rule: str, key: str, host: str, template: str, bucket: str, torn: int = -1) -> str:
+    """Id of a folded signal; of a line that the end of the source cut, it is the cut's own."""
+    parts = (source, rule, key, host, template, bucket)
+    return digest(*parts) if torn < 0 else digest(*parts, "torn", torn)
+
+
 def run_key(scheduler: str, cluster: str, job_id: str, start: str, attempt_stamp: str = "") -> str:
     """Key of one attempt of a job that a scheduler knows. `start` is the stamp as printed by the scheduler."""
     return digest("run", scheduler, cluster, job_id, start, attempt_stamp)

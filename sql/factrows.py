@@ -65,6 +65,7 @@ def source_row(fact: SourceFact) -> dict[str, Any]:
         "signal_lines": fact.signal_lines,
         "unparsed_lines": fact.unparsed_lines,
         "ranges": fact.ranges,
+        "reach": fact.reach,
         "note": fact.note,
     }
 
@@ -89,6 +90,7 @@ def source_fact(row: Row) -> SourceFact:
         signal_lines=row["signal_lines"],
         unparsed_lines=row["unparsed_lines"],
         ranges=_tuples(row["ranges"]),
+        reach=row["reach"],
         note=row["note"],
     )
 
@@ -117,6 +119,7 @@ def signal_row(fact: SignalFact) -> dict[str, Any]:
         "ranks": fact.ranks,
         "counts": fact.counts,
         "count": fact.count,
+        "torn": fact.torn,
     }
 
 
@@ -138,6 +141,7 @@ def signal_fact(row: Row) -> SignalFact:
         fields=_tuples(row["fields"]),
         ranks=_tuples(row["ranks"]),
         counts=_tuples(row["counts"]),
+        torn=row["torn"],
     )
 
 
@@ -155,6 +159,7 @@ def progress_row(fact: ProgressFact) -> dict[str, Any]:
         "step_s": fact.step_s,
         "series": fact.series,
         "points": fact.points,
+        "upto": fact.upto,
     }
 
 
@@ -172,6 +177,7 @@ def progress_fact(row: Row) -> ProgressFact:
         step_s=row["step_s"],
         series=row["series"],
         points=_tuples(row["points"]),
+        upto=row["upto"],
     )
 
 

@@ -13,9 +13,9 @@ from itertools import islice
 from typing import Any, TypeVar
 from zlib import crc32
 
-from sqlalchemy import JSON, Connection, select, text
+from sqlalchemy import JSON, Connection, delete, exists, or_, select, text
 
-from schemas.facts import Facts, SourceFact, Stamp
+from schemas.facts import Facts, SignalFact, SourceFact, Stamp, torn_away
 from sql.dialect import driver_many, upsert
 from sql.factrows import FRAGMENTS, PROGRESS, QUARANTINE, SIGNALS, SOURCES, Kind, storable_facts
 from sql.types import to_json
@@ -174,7 +174,8 @@ def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: st
     for source in _merge_in(connection, SOURCES, cluster, ingest_id, facts.sources, tally):
         tally.source_ids.add(source.source_id)
         tally.source(source)
-    for signal in _merge_in(connection, SIGNALS, cluster, ingest_id, facts.signals, tally):
+    signals = _standing(connection, cluster, facts.signals)
+    for signal in _merge_in(connection, SIGNALS, cluster, ingest_id, signals, tally):
         tally.source_ids.add(signal.source_id)
         tally.hosts.add(signal.host)
         tally.stamps(signal.first, signal.last)
@@ -188,4 +189,30 @@ def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: st
         tally.stamps(fragment.submit, fragment.start, fragment.end)
     for part in _merge_in(connection, QUARANTINE, cluster, ingest_id, facts.quarantine, tally):
         tally.source_ids.add(part.source_id)
+    _retract_torn(connection, cluster, tally.source_ids)
     return tally.done()
+
+
+def _standing(connection: Connection, cluster: str, signals: Sequence[SignalFact]) -> list[SignalFact]:
+    """The signals without those of cut lines whose source is stored with what follows. Sources are loaded before."""
+    keys = sorted({(s.source_id,) for s in signals if s.torn >= 0})
+    sources: dict[Any, SourceFact] = {}
+    for chunk in batches(keys, 5_000):
+        sources.update(_known(connection, SOURCES, cluster, chunk))
+    return [s for s in signals if not torn_away(s, sources.get((s.source_id,)))]
+
+
+def _retract_torn(connection: Connection, cluster: str, source_ids: Iterable[str]) -> None:
+    """Remove signals of cut lines of these sources that are known to go on: `torn_away` in SQL."""
+    signals, sources = SIGNALS.table, SOURCES.table
+    further = exists().where(
+        sources.c.cluster == cluster,
+        sources.c.source_id == signals.c.source_id,
+        or_(sources.c.size > signals.c.torn, sources.c.reach > signals.c.torn),
+    )
+    for chunk in batches(sorted(source_ids), 5_000):
+        connection.execute(
+            delete(signals).where(
+                signals.c.cluster == cluster, signals.c.source_id.in_(chunk), signals.c.torn >= 0, further
+            )
+        )

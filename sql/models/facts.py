@@ -47,6 +47,7 @@ sources = Table(
     Column("ranges", Json, nullable=False, comment="[start, end, lines, signal lines, unparsed lines]"),
     Column("note", Str),
     ingest_column(),
+    Column("reach", BigInteger, nullable=False, server_default="0", comment="bytes of the file whose stream this is"),
     comment="one row an input file or archive member",
 )
 
@@ -79,6 +80,7 @@ signals = Table(
     Column("component", Str),
     Column("device", Str, comment="normalised device (hw.id)"),
     ingest_column(),
+    Column("torn", BigInteger, nullable=False, server_default="-1", comment="size at which the source cut the line"),
     Index("ix_signals_source", "cluster", "source_id"),
     Index("ix_signals_host_first_at", "cluster", "host", "first_at"),
     Index("ix_signals_first_at", "cluster", "first_at"),
@@ -105,6 +107,7 @@ training_progress = Table(
     Column("first_at", UtcMicros),
     Column("last_at", UtcMicros),
     ingest_column(),
+    Column("upto", BigInteger, nullable=False, server_default="-1", comment="end of the last line that was read"),
     Index("ix_training_progress_run", "cluster", "run_key", "first_at"),
     comment="sampled training progress",
 )
