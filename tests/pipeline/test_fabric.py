@@ -17,7 +17,8 @@ SACCT = (
 )
 TIMEOUT = (
     "[rank3]:[E303 07:22:{s:02d}.000000000 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective "
-    "operation timeout: WorkNCCL(SeqNum=812, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600012 milliseconds "
+    "operation timeout: WorkNCCL(SeqNum=812, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) "
+    "ran for 600012 milliseconds "
     "before timing out.\n"
 )
 FLAP = (
