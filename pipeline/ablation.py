@@ -1,14 +1,15 @@
 """What each part of the attribution is worth: rules alone, text model alone, both, and with a family of rules off.
 
 The same cases are diagnosed with the same code and other settings. *Without a family*: the strong rules that read job
-logs of that family are taken out of the rule set, so that only generic failure lines mark its text; a case belongs to
-a family if, with all rules, its root evidence is a line of one of them.
+logs of that family are taken out of the rule set, so that only generic failure rules mark its text; or they are
+*muted*: they still mark their lines, without saying what they mean, which measures the model apart from the scan. A
+case belongs to a family if, with all rules, its root evidence is a line of one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -54,9 +55,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class WithoutFamily:
-    """The cases of one family once its rules are off. rules_off: how many. cases: their names."""
+    """The cases of one family once its rules are off or muted. rules_off: how many. cases: their names."""
 
     family: str
+    muted: bool
     rules_off: int
     cases: tuple[str, ...]
     by_part: dict[str, tuple[Share, Share]]  # part -> (acceptable, precision when it answers)
@@ -76,15 +78,24 @@ def in_family(rule: Rule, family: str) -> bool:
     return not wanted or any(rule.id == w or (w.endswith("*") and rule.id.startswith(w[:-1])) for w in wanted)
 
 
-def without(family: str) -> tuple[RulesetImpl, frozenset[str]]:
-    """The installed rules without a family's, and the ids that are off. `EvaluationError` for an unknown family."""
+def without(family: str, *, muted: bool = False) -> tuple[RulesetImpl, frozenset[str]]:
+    """The installed rules without a family's, and the ids that are off. `EvaluationError` for an unknown family.
+
+    muted: those rules stay as generic failure rules.
+    """
     if family not in FAMILIES:
         msg = f"no family {family!r} of job-log rules; there are {', '.join(FAMILIES)}"
         raise EvaluationError(msg)
     full = load_ruleset()
     off = frozenset(r.id for r in full.rules.values() if in_family(r, family))
-    kept = [r for r in full.rules.values() if r.id not in off]
-    return RulesetImpl(kept, full.number, f"{full.stamp}-{family}"), off
+    kept = [_generic(r) if r.id in off else r for r in full.rules.values() if muted or r.id not in off]
+    return RulesetImpl(kept, full.number, f"{full.stamp}-{family}-{muted}"), off
+
+
+def _generic(rule: Rule) -> Rule:
+    """The rule as one that only marks its line."""
+    tags = frozenset({"exception"})
+    return replace(rule, component="by_log", alt=None, role="symptom", strength="weak", tags=tags, links=())
 
 
 def _run(
@@ -126,9 +137,9 @@ def ablate(folder: Path, settings: Settings, progress: Callable[[int, int], None
     return parts
 
 
-def leave_out(folder: Path, family: str, settings: Settings) -> WithoutFamily:
+def leave_out(folder: Path, family: str, settings: Settings, *, muted: bool = False) -> WithoutFamily:
     """The cases of a family with its rules off: text model alone, and the rest of the rules with the model."""
-    ruleset, off = without(family)
+    ruleset, off = without(family, muted=muted)
     roots: dict[str, str] = {}
 
     def remember(name: str, result: DiagnosisResult) -> None:
@@ -145,7 +156,7 @@ def leave_out(folder: Path, family: str, settings: Settings) -> WithoutFamily:
         by_part[name] = (report.acceptable, _part(name, report).precision)
         if name == "text":
             answers = {v.case: (v.expected, v.answer, v.confidence) for v in report.verdicts}
-    return WithoutFamily(family, len(off), tuple(c.expected.case for c in mine), by_part, answers)
+    return WithoutFamily(family, muted, len(off), tuple(c.expected.case for c in mine), by_part, answers)
 
 
 def as_dict(parts: Sequence[Part]) -> dict[str, object]:

@@ -141,7 +141,7 @@ def _candidate(opinion: Opinion, lines: Sequence[Event]) -> Candidate:
         weight=opinion.confidence,
         cause=opinion.cause,
         events=(lead, *(e for e in lines if e is not lead)),
-        why="so a text model reads the failure lines; no rule knows them",
+        why="a text model reads the failure lines, which no rule knows",
         family="model",
     )
 

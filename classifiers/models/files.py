@@ -88,7 +88,17 @@ def load_pipeline(folder: Path) -> Any:  # noqa: ANN401 - scikit-learn ships no 
         foreign = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
         if not foreign:
             return skops.io.load(path, trusted=list(TRUSTED))
-    except (OSError, ValueError, KeyError, TypeError, EOFError, ImportError, AttributeError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        ImportError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
         msg = f"{path}: is no pipeline of a text model ({type(error).__name__}: {error}); faultbeam train writes one"
         raise ModelError(msg) from error
     msg = f"{path}: holds {foreign[0]}, which a text model does not need; it was not loaded"

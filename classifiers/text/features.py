@@ -22,9 +22,10 @@ GRAMS = (3, 4, 5)
 #: Ranks, local ranks and log levels in front of what is said.
 _PREFIX = re.compile(r"^(?:\[?(?:default|local)?_?rank\s?\d{1,6}\]?\s?:\s?|\[\d{1,6}\]:\s?|\d{1,6}:\s)+", re.IGNORECASE)
 _CODE = re.compile(
-    r"(?i)\b(errno|error code|error|exit ?code|exitcode|code|status|signal|xid|sxid|rc|http|\(pci:[0-9a-f:.]{4,16}\):)"
+    r"(?i)\b(errno|error code|error|exit ?code|exitcode|code|status|signal|xid|sxid|rc|http)"
     r"([ :=\[(]{0,3})(-?\d{1,5})\b(?![:.]\d)"
 )
+_XID = re.compile(r"(?i)\b(s?xid) \(pci:[0-9a-f:.]{4,16}\): (\d{1,5})\b")
 _HTTP = re.compile(r"(?i)\b([45]\d\d)(?= (?:client|server|error|bad|service|gateway|too|internal|slow|back))")
 _URL = re.compile(r"\b(https?|s3|gs|hdfs|abfss?|tcp|grpc)://\S{1,300}", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w.])/([A-Za-z_][\w-]{0,40})(?:/[\w.+@%=~-]{0,120}){0,20}")
@@ -69,6 +70,7 @@ def words(text: str) -> list[str]:
     text = _PREFIX.sub("", text[:LONGEST])
     text = _URL.sub(lambda m: f" urlmark {m[1]} ", text)
     text = _PATH.sub(_path, text)
+    text = _XID.sub(lambda m: f" {m[1]} codemark{m[2]} ", text)
     text = _CODE.sub(_code, text)
     text = _HTTP.sub(lambda m: f" codemark{m[1]} ", text)
     for pattern, mark in _MASKS:

@@ -70,20 +70,23 @@ def show_without(folder: Path, families: Sequence[str], settings: Settings, outp
     """The cases of rule families with their rules off."""
     from pipeline.ablation import leave_out
 
-    found = [leave_out(folder, family, settings) for family in families]
+    found = [leave_out(folder, family, settings, muted=muted) for family in families for muted in (False, True)]
     if output_format == "json":
         emit_json({"schema": "faultbeam.leave-family-out/1", "families": [asdict(f) for f in found]})
         return
     emit_table(
         [
             "family",
-            "rules off",
+            "rules",
+            "",
             "cases",
             *(f"{name}: {what}" for name in ("text", "all") for what in ("right", "precision")),
         ],
         [_row(f) for f in found],
     )
     for family in found:
+        if not family.muted:
+            continue
         for case, (expected, answer, confidence) in sorted(family.answers.items()):
             shown = "" if confidence is None else f"{confidence:.2f}"
             click.echo(f"  {family.family}: {case}: expected {expected}, text model {answer} {shown}".rstrip())
@@ -91,7 +94,7 @@ def show_without(folder: Path, families: Sequence[str], settings: Settings, outp
 
 def _row(found: WithoutFamily) -> tuple[object, ...]:
     shares = [_share(share) for name in ("text", "all") for share in found.by_part[name]]
-    return (found.family, found.rules_off, len(found.cases), *shares)
+    return (found.family, found.rules_off, "muted" if found.muted else "off", len(found.cases), *shares)
 
 
 def draw(parts: Sequence[Part], path: Path) -> None:
