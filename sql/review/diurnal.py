@@ -50,29 +50,49 @@ def day_effect(samples: Sequence[Sample], min_days: float = MIN_DAYS) -> DayEffe
     y = _clip(y, np)
     angle = 2 * np.pi * (at % 86400) / 86400
     x = np.column_stack([np.cos(angle), np.sin(angle), (at - at.mean()) / 86400])
-    # Attempt effects are taken out by subtracting each attempt's mean from both sides (Frisch-Waugh).
-    x, y = _within(x, which, np), _within(y[:, None], which, np)[:, 0]
+    fits = [_fit(_within(x, which, np), _within(y[:, None], which, np)[:, 0], at, days, np)]
+    fits.append(_fit(x - x.mean(axis=0), y - y.mean(), at, days, np))
+    first, second = fits
+    if first is None:
+        return DayEffect(None, None, None, unseen, days, len(held))
+    # What depends on whether attempts have a level of their own is not known better than the two fits agree.
+    low, high = first.low, first.high
+    if second is not None:
+        low, high = min(low, second.low), max(high, second.high)
+    sure = days >= min_days and low > 0
+    verdict = "detectable" if sure else unseen
+    return DayEffect(first.size, (low, high), first.slowest, verdict, days, len(held))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    size: float
+    low: float
+    high: float
+    slowest: float | None
+
+
+def _fit(x: Any, y: Any, at: Any, days: float, np: Any) -> _Fit | None:  # noqa: ANN401 - numpy is imported late
+    """Least squares with the interval of the peak-to-trough height by the delta method."""
+    from scipy.special import stdtrit
+
     gram = x.T @ x
     if np.linalg.matrix_rank(gram) < 3:
-        return DayEffect(None, None, None, unseen, days, len(held))
+        return None
     inverse = np.linalg.inv(gram)
     beta = inverse @ (x.T @ y)
     covariance = inverse @ _newey_west(x * (y - x @ beta)[:, None], at, np) @ inverse
     a, b = float(beta[0]), float(beta[1])
     size = float(np.hypot(a, b))
-    if size == 0.0:
-        return DayEffect(0.0, None, None, unseen, days, len(held))
+    # An even throughput leaves nothing but the rounding of floats.
+    if size < 1e-12:
+        return _Fit(0.0, 0.0, 0.0, None)
     gradient = np.array([a, b]) / size
     error = float(np.sqrt(max(gradient @ covariance[:2, :2] @ gradient, 0.0)))
     # The few days there are decide how sure a daily cycle can be: Student's t with days - 3, not with samples.
-    from scipy.special import stdtrit
-
     t = float(stdtrit(max(days - 3, 1.0), 0.975))
-    low, high = max(0.0, 2 * (size - t * error)), 2 * (size + t * error)
     slowest = float((np.arctan2(-b, -a) / (2 * np.pi) * 24) % 24)
-    sure = days >= min_days and low > 0
-    verdict = "detectable" if sure else unseen
-    return DayEffect(2 * size, (low, high), slowest, verdict, days, len(held))
+    return _Fit(2 * size, max(0.0, 2 * (size - t * error)), 2 * (size + t * error), slowest)
 
 
 def _clip(y: Any, np: Any) -> Any:  # noqa: ANN401 - numpy is imported where it is used

@@ -1,0 +1,50 @@
+"""Power swings in a telemetry series, tied to what training did at that moment. Pure functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """at: seconds since 1970 UTC; watts: change (signed); watts_per_s; tied_to: the event near it, "" if none."""
+
+    at: float
+    watts: float
+    watts_per_s: float
+    tied_to: str
+
+
+def swings(
+    series: Sequence[tuple[float, float]],
+    events: Sequence[tuple[float, str]],
+    k: float = 8.0,
+    span: tuple[float, float] = (1.0, 10.0),
+    near_s: float = 15.0,
+) -> list[Swing]:
+    """Changes over 1-10 s above k times the median absolute deviation of all such changes, largest first.
+
+    series: (seconds, watts) in order of time; events: (seconds, checkpoint | stall | start | stop), in order of time.
+    A series sampled more coarsely than `span` has none: it cannot show them.
+    """
+    changes = [
+        (t2, w2 - w1, (w2 - w1) / (t2 - t1))
+        for (t1, w1), (t2, w2) in zip(series, series[1:], strict=False)
+        if span[0] <= t2 - t1 <= span[1]
+    ]
+    if not changes:
+        return []
+    middle = median(c for _, c, _ in changes)
+    spread = max(median(abs(c - middle) for _, c, _ in changes), 1e-9)
+    times = [t for t, _ in events]
+    found = []
+    for at, change, rate in changes:
+        if abs(change - middle) > k * spread:
+            i = bisect_left(times, at)
+            close = [(abs(times[j] - at), events[j][1]) for j in (i - 1, i) if 0 <= j < len(times)]
+            tied = min(close, default=(near_s + 1, ""))
+            found.append(Swing(at, change, rate, tied[1] if tied[0] <= near_s else ""))
+    return sorted(found, key=lambda s: (-abs(s.watts), s.at))

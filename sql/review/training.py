@@ -1,0 +1,249 @@
+"""Attempts joined to tasks, and what of their training was kept. Pure functions over rows of the saved queries.
+
+A task is what one user calls by one name: all its attempts, whatever their job ids. Steps of an attempt were kept as
+far as the next attempt did not compute them again. Overlapping attempts count their time once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+from sql.review.checkpoints import Mark, Save, saves
+from sql.review.rows import Row, document, micros, seconds
+
+#: A wait longer than this between two attempts is a break of the task, not part of its elapsed time (s).
+BREAK_S = 86400.0
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt; times in seconds since 1970 UTC, None where no log or record tells."""
+
+    cluster: str
+    run_key: str
+    job_id: str | None
+    start: float
+    end: float | None
+    gpus: int | None
+    hosts: int | None
+    first_step: int | None
+    last_step: int | None
+    step_s: float | None
+    first_progress: float | None
+    last_progress: float | None
+    onset: float | None
+    log_start: float | None
+    counts_as: str | None
+    state: str
+    success: bool
+    saves: list[Save] = field(default_factory=list)
+    load_at: float | None = None
+    kept_steps: int = 0
+    lost_s: float | None = None  # only of interrupted attempts
+    recovery_s: float | None = None
+    queue_s: float | None = None
+
+    @property
+    def startup_s(self) -> float | None:
+        if self.first_progress is None or self.first_progress < self.start:
+            return None
+        # The first useful step itself is training, not start-up.
+        return max(self.first_progress - (self.step_s or 0.0) - self.start, 0.0)
+
+    @property
+    def useful_s(self) -> float:
+        return self.kept_steps * (self.step_s or 0.0)
+
+
+@dataclass(slots=True)
+class Task:
+    """Attempts of one task, in order. elapsed_s: from start to end, short waits included, within the period."""
+
+    key: tuple[str, str, str, str]
+    attempts: list[Attempt]
+    elapsed_s: float
+    active_s: float
+
+    @property
+    def gpus(self) -> int | None:
+        return max((a.gpus for a in self.attempts if a.gpus), default=None)
+
+    @property
+    def hosts(self) -> int | None:
+        return max((a.hosts for a in self.attempts if a.hosts), default=None)
+
+    @property
+    def weight(self) -> float:
+        return self.active_s * (self.gpus or 1)
+
+
+def undated(rows: Iterable[Row]) -> frozenset[str]:
+    """Attempts whose first step lines carry no stamp of their own: when their training began is not known."""
+    first: dict[str, tuple[int, bool]] = {}
+    for row in rows:
+        key = row["run_key"]
+        if key is not None and (key not in first or int(row["cell"]) < first[key][0]):
+            first[key] = (int(row["cell"]), bool(row["first_borrowed"]))
+    return frozenset(key for key, (_, borrowed) in first.items() if borrowed)
+
+
+def tasks(
+    rows: Iterable[Row],
+    marks: Mapping[tuple[str, str], list[Mark]],
+    since: float | None,
+    until: float | None,
+    without: frozenset[str] = frozenset(),
+) -> list[Task]:
+    """Tasks of a period, the one with the most GPU-hours first. without: attempts whose first step has no own stamp."""
+    held: dict[tuple[str, str, str, str], list[Attempt]] = defaultdict(list)
+    for row in rows:
+        attempt = _attempt(row, marks)
+        if attempt is not None:
+            if attempt.run_key in without:
+                attempt.first_progress = None
+            name = row["name"] or row["job_id"] or row["run_key"]
+            held[(row["cluster"], row["user_name"] or "", row["account"] or "", name)].append(attempt)
+    out = []
+    for key, attempts in sorted(held.items()):
+        attempts.sort(key=lambda a: (a.start, a.end or a.start, a.run_key))
+        _keep(attempts)
+        _waits(attempts)
+        elapsed, active = _elapsed(attempts, since, until)
+        out.append(Task(key, attempts, elapsed, active))
+    return sorted(out, key=lambda t: (-t.weight, t.key))
+
+
+def _attempt(row: Row, marks: Mapping[tuple[str, str], list[Mark]]) -> Attempt | None:
+    start = seconds(row["started_at"])
+    if start is None:
+        return None
+    extra = dict(e.split("=", 1) for e in document(row["extra"]) or [] if "=" in e)
+    first_us = extra.get("first_progress_us", "")
+    mine: list[Mark] = []
+    for source, begin, end in (document(row["more"]) or {}).get("spans", []):
+        inside = [m for m in marks.get((row["cluster"], source), []) if m.offset >= begin and (end < 0 or m.offset < end)]
+        # Every rank may print the same; the log that says most speaks for the attempt.
+        mine = inside if len(inside) > len(mine) else mine
+    end_at = seconds(row["ended_at"])
+    return Attempt(
+        cluster=row["cluster"], run_key=row["run_key"], job_id=row["job_id"], start=start,
+        end=None if end_at is None else max(end_at, start), gpus=row["n_gpus"], hosts=row["n_hosts"],
+        first_step=row["first_step"], last_step=row["last_step"], step_s=row["step_s"],
+        first_progress=int(first_us) / 1e6 if first_us.lstrip("-").isdigit() else None,
+        last_progress=seconds(row["last_progress_at"]), onset=seconds(row["onset_at"]),
+        log_start=seconds(row["log_started_at"]), counts_as=row["counts_as"], state=row["state"] or "",
+        success=bool(row["success"]), saves=saves([m for m in mine if m.kind != "load"]),
+        load_at=next((m.at for m in mine if m.kind == "load" and m.own_stamp), None),
+    )  # fmt: skip
+
+
+def _reach(a: Attempt) -> int | None:
+    """The last step that the attempt is known to have finished."""
+    steps = [s.step for s in a.saves if s.step is not None]
+    known = [x for x in (a.last_step, *steps) if x is not None]
+    return max(known, default=None)
+
+
+def _keep(attempts: Sequence[Attempt]) -> None:
+    """Steps kept, going back from the last attempt: a later attempt that begins at step n undoes n and all after it."""
+    bound: int | None = None
+    for a in reversed(attempts):
+        reach = _reach(a)
+        if a.first_step is None or reach is None:
+            continue
+        kept_last = reach if bound is None else min(reach, bound - 1)
+        a.kept_steps = max(0, kept_last - a.first_step + 1)
+        if a.counts_as in ("unexpected", "planned"):
+            a.lost_s = _lost(a, kept_last)
+        saved = any(s.done for s in a.saves)
+        # The first step of all: what went before was another experiment, unless it never saved anything.
+        bound = a.first_step if bound is None else min(bound, a.first_step)
+        if a.first_step <= 1 and saved:
+            bound = None
+
+
+def _lost(a: Attempt, kept_last: int) -> float | None:
+    """Seconds of training after the last kept step until the interruption."""
+    if a.step_s is None or a.last_step is None:
+        return None
+    behind = 0.0
+    stopped = min(x for x in (a.onset, a.end, float("inf")) if x is not None)
+    if a.last_progress is not None and stopped != float("inf") and kept_last <= a.last_step:
+        # Steps after the last printed one: at most as many as lie between two printed lines, which is not known; a
+        # stall is told by its onset.
+        behind = min(max(stopped - a.last_progress, 0.0), 60 * a.step_s)
+    return max(0, a.last_step - kept_last) * a.step_s + behind
+
+
+def _waits(attempts: Sequence[Attempt]) -> None:
+    for before, after in pairwise(attempts):
+        if before.end is None:
+            continue
+        wait = after.start - before.end
+        if 0 <= wait <= BREAK_S:
+            after.queue_s = wait
+        if after.first_progress is not None and before.counts_as == "unexpected":
+            onset = before.onset if before.onset is not None else before.end
+            if 0 <= after.first_progress - onset <= BREAK_S:
+                before.recovery_s = after.first_progress - onset
+
+
+def _elapsed(attempts: Sequence[Attempt], since: float | None, until: float | None) -> tuple[float, float]:
+    """(elapsed, active) seconds within the period: short waits belong to elapsed time, overlaps count once."""
+    elapsed = active = 0.0
+    reach: float | None = None
+    for a in attempts:
+        end = a.end if a.end is not None else max(a.start, a.last_progress or a.start)
+        start = a.start if since is None else max(a.start, since)
+        end = end if until is None else min(end, until)
+        if end <= start:
+            continue
+        if reach is not None and start - reach <= BREAK_S:
+            begin = min(reach, end)
+        else:
+            begin = start
+        elapsed += max(0.0, end - begin)
+        active += max(0.0, end - (start if reach is None else max(start, min(reach, end))))
+        reach = end if reach is None else max(reach, end)
+    return elapsed, active
+
+
+def checkpoint_interval(task: Task) -> float | None:
+    """Median seconds between two checkpoints of an attempt."""
+    gaps = [
+        b.at - a.at
+        for attempt in task.attempts
+        for a, b in pairwise([s for s in attempt.saves if s.done])
+        if a.at is not None and b.at is not None and b.at > a.at
+    ]
+    return median(gaps) if gaps else None
+
+
+def throughput(
+    rows: Iterable[Row], marks: Mapping[tuple[str, str], list[Mark]], keys: frozenset[str] | None
+) -> list[tuple[float, float, str]]:
+    """(middle in seconds since 1970 UTC, steps a second, attempt) between sampled steps, those with a save left out."""
+    out = []
+    by_source: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if (keys is None or row["run_key"] in keys) and not row["first_borrowed"]:
+            by_source[(row["cluster"], row["source_id"])].append(row)
+    for source, held in by_source.items():
+        stops = sorted(m.offset for m in marks.get(source, ()))
+        points: list[tuple[int, int, int]] = []
+        for row in sorted(held, key=lambda r: int(r["cell"])):
+            shift = (micros(row["first_at"]) or 0) - int(row["first_us"])
+            points += [(o, step, us + shift) for o, step, us in document(row["points"]) or [] if us >= 0]
+        at = 0
+        group = f"{source[0]}/{source[1]}"
+        for (o1, s1, t1), (o2, s2, t2) in pairwise(points):
+            while at < len(stops) and stops[at] < o1:
+                at += 1
+            saved = at < len(stops) and stops[at] < o2
+            if not saved and s2 > s1 and t2 > t1 and t2 - t1 < 3_600_000_000:
+                out.append(((t1 + t2) / 2e6, (s2 - s1) * 1e6 / (t2 - t1), group))
+    return out

@@ -1,0 +1,87 @@
+"""What changed, in five lines for somebody with ten minutes. Pure functions over review documents."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def changes(document: Json, weeks: tuple[Json, Json] | None) -> list[str]:
+    """Five lines. weeks: (last seven days, seven before) where the period is longer; else it is against `previous`."""
+    now, before = weeks if weeks else (document, document["previous"])
+    name, other = ("last 7 days", "the 7 before") if weeks else ("this period", "the one before")
+    return [
+        _interruptions(now, before, name, other),
+        _mttf(now, before, name),
+        _component(now, before, name),
+        _time(now, before, name),
+        _look(now),
+    ]
+
+
+def hours(value: float | None) -> str:
+    """`3.09 h`, or a word where it is not known."""
+    return "not known" if value is None else f"{value:,.2f} h"
+
+
+def percent(value: float | None) -> str:
+    """`90.5 %`, or a word where it is not known."""
+    return "not known" if value is None else f"{100 * value:.1f} %"
+
+
+def _than(now: float | None, before: float | None, show: str, unit: str) -> str:
+    if now is None or before is None:
+        return ""
+    return f" ({show.format(now - before)}{unit} against before)"
+
+
+def _interruptions(now: Json, before: Json | None, name: str, other: str) -> str:
+    line = f"{name.capitalize()}: {now['interruptions']} interruptions, {now['unexpected']} unexpected and {now['planned']} planned"
+    if before is None:
+        return f"{line}; nothing is known of a period before."
+    # Two Poisson counts differ by more than chance where their difference is above 1.96 times the root of their sum.
+    a, b = now["unexpected"], before["unexpected"]
+    sure = abs(a - b) > 1.96 * sqrt(a + b) if a + b else False
+    return f"{line}; {other}: {b} unexpected, {'more than chance' if sure else 'a change that chance makes'}."
+
+
+def _mttf(now: Json, before: Json | None, name: str) -> str:
+    m = now["mttf_hours"]
+    if m["value"] is None:
+        return f"MTTF of the largest job: not known ({m['unexpected']} unexpected interruptions in {hours(m['job_hours'])})."
+    low, high = m["ci95"]
+    line = f"MTTF of the largest job: {hours(m['value'])} (95 %: {low:.2f} to {hours(high)})"
+    past = before["mttf_hours"]["value"] if before else None
+    return f"{line}{_than(m['value'], past, '{:+.2f}', ' h')}."
+
+
+def _component(now: Json, before: Json | None, name: str) -> str:
+    if not now["by_component"]:
+        return f"No unexpected interruption in the {name.removeprefix('the ')}."
+    top = now["by_component"][0]
+    past = {c["component"]: c["count"] for c in before["by_component"]} if before else {}
+    line = f"Most frequent: {top['component']} with {top['count']} ({top['percent']:.0f} %)"
+    if before is None:
+        return f"{line}."
+    rises = sorted(((c["count"] - past.get(c["component"], 0), c["component"]) for c in now["by_component"]), reverse=True)
+    rise, which = rises[0]
+    return f"{line}; largest rise: {which} by {rise}." if rise > 0 else f"{line}; no component rose."
+
+
+def _time(now: Json, before: Json | None, name: str) -> str:
+    value, past = now["effective_training_time"]["value"], before["effective_training_time"]["value"] if before else None
+    change = "" if value is None or past is None else f" ({100 * (value - past):+.1f} points)"
+    start = now["startup_seconds"]["median"]
+    line = f"Effective training time {percent(value)}{change}; start-up {'not known' if start is None else f'{start:.0f} s'}"
+    lost = now["lost_gpu_hours"]
+    return f"{line}; {'lost GPU-hours not known' if lost is None else f'{lost:,.0f} GPU-hours lost'}."
+
+
+def _look(now: Json) -> str:
+    lemons = [h["host"] for h in now["hosts"] if h["kind"] == "lemon"][:3]
+    unknown = now["unattributed"]
+    share = percent(unknown["share"]) if unknown["share"] is not None else "none"
+    who = f"look at {', '.join(lemons)}" if lemons else "no host stands out"
+    return f"{unknown['count']} without a named cause ({share}); {who}."
