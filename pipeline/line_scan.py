@@ -20,10 +20,9 @@ from pipeline.lookback import Back, Borrower, NoBack, decode
 from pipeline.mask import secrets
 from pipeline.progress_cells import Cells
 from pipeline.shipped import escaped_literals
-from pipeline.streams import stream_id
 from pipeline.window import Region, Window, first_end, last_end
 from schemas.facts import CELL, NO_STAMP, ProgressFact, SignalFact, Stamp
-from schemas.identity import short_host
+from schemas.identity import short_host, stream_id
 
 if TYPE_CHECKING:
     from classifiers.knowledge.ruleset import RulesetImpl

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pipeline.formats.base import Frame, LineFormat
 from pipeline.lookback import NoBack, decode
 from pipeline.progress import read_cell
-from pipeline.streams import stream_id
 from pipeline.window import Window, first_end
 from schemas.facts import CELL, ProgressFact
+from schemas.identity import stream_id
 
 #: (up to this cell, every how many cells are read for progress), by absolute cell number: sparser further in.
 SAMPLING = ((256, 16), (4096, 64), (1 << 62, 256))

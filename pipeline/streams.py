@@ -16,14 +16,9 @@ from pipeline.mask import secrets
 from pipeline.progress import read_cell
 from pipeline.shipped import JOB
 from schemas.facts import CELL, Facts, ProgressFact, SourceFact
-from schemas.identity import digest
+from schemas.identity import stream_id
 
 _MARKS = tuple(mark.decode() for mark in JOB.marks)
-
-
-def stream_id(source_id: str, key: str) -> str:
-    """The source id of one stream of a shipped file."""
-    return digest("stream", source_id, key)
 
 
 def stream_fact(shipped: SourceInfo | SourceFact, source_id: str, stream: Stream, context: Context) -> SourceFact:

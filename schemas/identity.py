@@ -31,8 +31,7 @@ def source_id(inner_path: str, head: bytes) -> str:
     """Id of an input file: its logical path inside the root and its first line (at most 4 KiB of it).
 
     A file that grew, was compressed or rotated keeps its id; a moved root changes nothing. Two files with one
-    path and one first line in different roots are told apart by the caller (`pipeline.sources`), which compares
-    later chunks and passes what sets them apart in `inner_path`.
+    path and one first line are told apart by what follows (`schemas.trail`).
     """
     first_line = head[:4096].split(b"\n", 1)[0]
     return digest("source", logical_path(inner_path), first_line)
@@ -42,6 +41,11 @@ def signal_id(source: str, rule: str, key: str, host: str, template: str, bucket
     """Id of a folded signal; of a line that the end of the source cut, it is the cut's own."""
     parts = (source, rule, key, host, template, bucket)
     return digest(*parts) if torn < 0 else digest(*parts, "torn", torn)
+
+
+def stream_id(source: str, key: str) -> str:
+    """The source id of one stream of a shipped file."""
+    return digest("stream", source, key)
 
 
 def run_key(scheduler: str, cluster: str, job_id: str, start: str, attempt_stamp: str = "") -> str:
