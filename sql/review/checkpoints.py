@@ -43,7 +43,14 @@ def marks_by_source(rows: Iterable[Row]) -> dict[tuple[str, str], list[Mark]]:
         if "max_ms" in fields:
             took = float(fields["max_ms"]) / 1000
         out[(row["cluster"], row["source_id"])].append(
-            Mark(row["mark"].removeprefix("mark_ckpt_"), seconds(row["at"]), not row["borrowed"], row["byte_offset"], step, took)
+            Mark(
+                row["mark"].removeprefix("mark_ckpt_"),
+                seconds(row["at"]),
+                not row["borrowed"],
+                row["byte_offset"],
+                step,
+                took,
+            )
         )
     for marks in out.values():
         marks.sort(key=lambda m: m.offset)

@@ -45,7 +45,9 @@ SOURCES = {
 _NOT_COMPARED = ("to_label", "telemetry", "quality", "coverage")
 
 
-def build(store: Store, cluster: str | None = None, since_us: int | None = None, until_us: int | None = None) -> dict[str, Any]:
+def build(
+    store: Store, cluster: str | None = None, since_us: int | None = None, until_us: int | None = None
+) -> dict[str, Any]:
     """The review of a period [since, until); without bounds, of all that the warehouse holds.
 
     `previous` holds the same numbers for the period of equal length before; it is null where nothing is known of it.
@@ -81,13 +83,21 @@ def _best(body: dict[str, Any]) -> dict[str, Any]:
     mttf = None if hours is None else hours * 3600
     write, used = body["checkpoint_seconds"]["mean"], body["checkpoint_seconds"]["interval"]
     best = overheads.daly(write, mttf)
-    return {"young": overheads.young(write, mttf), "daly": best, "cost_in_use": overheads.overhead_at(used, write, mttf),
-            "cost_at_best": overheads.overhead_at(best, write, mttf)}  # fmt: skip
+    return {
+        "young": overheads.young(write, mttf),
+        "daly": best,
+        "cost_in_use": overheads.overhead_at(used, write, mttf),
+        "cost_at_best": overheads.overhead_at(best, write, mttf),
+    }
 
 
-def _weeks(store: Store, cluster: str | None, since: int | None, until: int | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def _weeks(
+    store: Store, cluster: str | None, since: int | None, until: int | None
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """The last seven days and the seven before, where the period is longer than that; None: compare whole periods."""
     if since is None or until is None or until - since < 2 * WEEK_US:
         return None
-    return (summarise(rows.read(store, cluster, until - WEEK_US, until)),
-            summarise(rows.read(store, cluster, until - 2 * WEEK_US, until - WEEK_US)))  # fmt: skip
+    return (
+        summarise(rows.read(store, cluster, until - WEEK_US, until)),
+        summarise(rows.read(store, cluster, until - 2 * WEEK_US, until - WEEK_US)),
+    )

@@ -10,7 +10,7 @@ from sql.review.rows import Row
 
 
 def environment(telemetry: Sequence[Row]) -> dict[str, Any]:
-    """`telemetry`: mean of each metric by hour of the day; `power`: watts of a device, and what cannot be seen of swings."""
+    """`telemetry`: mean of each metric by hour of the day; `power`: watts of a device, and what is not seen."""
     held: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in telemetry:
         held[row["metric"]][int(row["hour_at"][11:13])].append(row["mean"])

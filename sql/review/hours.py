@@ -11,7 +11,7 @@ from sql.review.rates import poisson_interval
 
 @dataclass(frozen=True, slots=True)
 class HourTest:
-    """p: Rayleigh test of one daily cycle; smallest_swing: the +- share that so many events would show half of the time."""
+    """p: Rayleigh test of one daily cycle; smallest_swing: the +- share that so many events would show."""
 
     counts: tuple[int, ...]  # 24
     ci95: tuple[tuple[float, float], ...]  # 24, of the mean count an hour

@@ -26,7 +26,10 @@ def markdown(doc: dict[str, Any]) -> str:
     lines = [f"# Reliability review: {escape(doc['cluster'] or 'all clusters')}", "", period, "", "## What changed", ""]
     lines += [f"* {escape(line)}" for line in doc["changes"]]
     lines += ["", "## Numbers", "", _row(["what", "value", "detail", "period before", "query"]), _row(["---"] * 5)]
-    lines += [_row([escape(n.label), escape(n.value), escape(n.detail), escape(n.before), f"`{n.query}`"]) for n in numbers(doc)]
+    lines += [
+        _row([escape(n.label), escape(n.value), escape(n.detail), escape(n.before), f"`{n.query}`"])
+        for n in numbers(doc)
+    ]
     lines += ["", "## Environment", ""]
     lines += [f"* {escape(what)}: {escape(verdict)} (`{query}`)" for what, verdict, query in verdicts(doc)]
     for table in tables(doc):

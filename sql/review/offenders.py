@@ -62,9 +62,14 @@ def offenders(incidents: Iterable[Row], fleet: int | None, until: float | None) 
             part = f" on {gpu}" if gpu else ""
             why.append(f"{component} failed again{part} {repeats} time{'s' if repeats > 1 else ''} within 28 days")
         if score > limit:
-            why.append(f"score {score} against {limit:.1f} of the fleet: {len(faults)} faults, {causes} causes, {multi} stopped a job of many hosts")
+            why.append(
+                f"score {score} against {limit:.1f} of the fleet: {len(faults)} faults, {causes} causes, "
+                f"{multi} stopped a job of many hosts"
+            )
         kind = "lemon" if score > limit else "repeat"
-        out.append(Offender(host, kind, score, len(faults), causes, multi, component, repeats, gpu, lost, "; ".join(why)))
+        out.append(
+            Offender(host, kind, score, len(faults), causes, multi, component, repeats, gpu, lost, "; ".join(why))
+        )
     return sorted(out, key=lambda o: (-o.score, -o.repeats, o.host))
 
 
@@ -76,7 +81,7 @@ def _score(rows: Sequence[Row]) -> tuple[int, set[str], int, int]:
 
 
 def _repeats(rows: Sequence[Row]) -> tuple[str, int, str | None]:
-    """(component, faults of it beyond the first, the GPU where all were on one) of the component that came back most."""
+    """(component, its faults beyond the first, the GPU where all were on one) of what came back most."""
     by_component: dict[str, set[str]] = defaultdict(set)
     parts: dict[str, set[str]] = defaultdict(set)
     for r in rows:

@@ -14,7 +14,9 @@ def ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or whole is None or whole <= 0 else part / whole
 
 
-def expected_ettr(hosts: float, rate_per_host_day: float, restart: float, interval: float, write: float) -> float | None:
+def expected_ettr(
+    hosts: float, rate_per_host_day: float, restart: float, interval: float, write: float
+) -> float | None:
     """E[ETTR] = (1 - N r (u0 + d/2)) / (1 + w/d); times in minutes. Source: arXiv 2410.21680.
 
     restart: u0; interval: d between checkpoints; write: w, blocking. Never below 0: a job that fails faster than it

@@ -13,8 +13,8 @@ SIZES = (16_384, 32_768, 65_536, 131_072)
 _MIN_GPUS, _MIN_FAILURES = 1024, 30
 
 CAVEAT = (
-    "Holds for big jobs whose failures are independent and grow with the number of hosts. Small jobs fail for other reasons "
-    "(a measured 1,024-GPU MTTF of 7.9 h was far from the 28.8 h projected), and new hardware, shared switches and "
+    "Holds for big jobs whose failures are independent and grow with the number of hosts. Small jobs fail for other "
+    "reasons (a measured 1,024-GPU MTTF of 7.9 h was far from the 28.8 h projected), and new hardware, switches and "
     "power are not in it."
 )
 _REPAIR_DAYS = 1.0

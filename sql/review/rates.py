@@ -76,7 +76,9 @@ def percents(counts: Mapping[str, int]) -> dict[str, float | None]:
     return {name: 100 * n / total if total else None for name, n in counts.items()}
 
 
-def spares(rate_per_1000_node_days: float | None, hosts: float, repair_days: float, certainty: float = 0.99) -> int | None:
+def spares(
+    rate_per_1000_node_days: float | None, hosts: float, repair_days: float, certainty: float = 0.99
+) -> int | None:
     """Spare hosts so that, with hosts away for `repair_days` after each failure, enough stand by with `certainty`."""
     from scipy.special import pdtrik
 

@@ -45,8 +45,11 @@ class Rows:
 def read(store: Store, cluster: str | None, since_us: int | None, until_us: int | None) -> Rows:
     """Run all queries of the review for one period."""
     given: dict[str, str | float | None] = {"cluster": cluster}
-    period = {**given, "since": iso(since_us) if since_us is not None else None,
-              "until": iso(until_us) if until_us is not None else None}  # fmt: skip
+    period = {
+        **given,
+        "since": iso(since_us) if since_us is not None else None,
+        "until": iso(until_us) if until_us is not None else None,
+    }
     tables = {}
     for name, timed in QUERIES.items():
         columns, rows = run_query(store, name, period if timed else given)
@@ -57,7 +60,10 @@ def read(store: Store, cluster: str | None, since_us: int | None, until_us: int 
 def bounds(store: Store, cluster: str | None) -> tuple[int, int] | None:
     """First start and last end of any attempt or incident, in microseconds UTC; None in an empty warehouse."""
     times = []
-    for name, columns in (("review_attempts", ("started_at", "ended_at")), ("review_incidents", ("interrupted_at", "onset_at"))):
+    for name, columns in (
+        ("review_attempts", ("started_at", "ended_at")),
+        ("review_incidents", ("interrupted_at", "onset_at")),
+    ):
         names, rows = run_query(store, name, {"cluster": cluster})
         at = [names.index(c) for c in columns]
         times += [us for row in rows for i in at if (us := micros(row[i])) is not None]

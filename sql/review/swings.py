@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 
@@ -31,9 +32,7 @@ def swings(
     A series sampled more coarsely than `span` has none: it cannot show them.
     """
     changes = [
-        (t2, w2 - w1, (w2 - w1) / (t2 - t1))
-        for (t1, w1), (t2, w2) in zip(series, series[1:], strict=False)
-        if span[0] <= t2 - t1 <= span[1]
+        (t2, w2 - w1, (w2 - w1) / (t2 - t1)) for (t1, w1), (t2, w2) in pairwise(series) if span[0] <= t2 - t1 <= span[1]
     ]
     if not changes:
         return []

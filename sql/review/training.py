@@ -125,20 +125,33 @@ def _attempt(row: Row, marks: Mapping[tuple[str, str], list[Mark]]) -> Attempt |
     first_us = extra.get("first_progress_us", "")
     mine: list[Mark] = []
     for source, begin, end in (document(row["more"]) or {}).get("spans", []):
-        inside = [m for m in marks.get((row["cluster"], source), []) if m.offset >= begin and (end < 0 or m.offset < end)]
+        inside = [
+            m for m in marks.get((row["cluster"], source), []) if m.offset >= begin and (end < 0 or m.offset < end)
+        ]
         # Every rank may print the same; the log that says most speaks for the attempt.
         mine = inside if len(inside) > len(mine) else mine
     end_at = seconds(row["ended_at"])
     return Attempt(
-        cluster=row["cluster"], run_key=row["run_key"], job_id=row["job_id"], start=start,
-        end=None if end_at is None else max(end_at, start), gpus=row["n_gpus"], hosts=row["n_hosts"],
-        first_step=row["first_step"], last_step=row["last_step"], step_s=row["step_s"],
+        cluster=row["cluster"],
+        run_key=row["run_key"],
+        job_id=row["job_id"],
+        start=start,
+        end=None if end_at is None else max(end_at, start),
+        gpus=row["n_gpus"],
+        hosts=row["n_hosts"],
+        first_step=row["first_step"],
+        last_step=row["last_step"],
+        step_s=row["step_s"],
         first_progress=int(first_us) / 1e6 if first_us.lstrip("-").isdigit() else None,
-        last_progress=seconds(row["last_progress_at"]), onset=seconds(row["onset_at"]),
-        log_start=seconds(row["log_started_at"]), counts_as=row["counts_as"], state=row["state"] or "",
-        success=bool(row["success"]), saves=saves([m for m in mine if m.kind != "load"]),
+        last_progress=seconds(row["last_progress_at"]),
+        onset=seconds(row["onset_at"]),
+        log_start=seconds(row["log_started_at"]),
+        counts_as=row["counts_as"],
+        state=row["state"] or "",
+        success=bool(row["success"]),
+        saves=saves([m for m in mine if m.kind != "load"]),
         load_at=next((m.at for m in mine if m.kind == "load" and m.own_stamp), None),
-    )  # fmt: skip
+    )
 
 
 def _reach(a: Attempt) -> int | None:
@@ -155,7 +168,13 @@ def _keep(attempts: Sequence[Attempt]) -> None:
         reach = _reach(a)
         if a.first_step is None or reach is None:
             continue
-        kept_last = reach if bound is None else min(reach, bound - 1)
+        if bound is not None:
+            kept_last = min(reach, bound - 1)
+        elif a.counts_as in ("unexpected", "planned"):
+            # Nothing is known after it: what will be kept is what was saved.
+            kept_last = max((s.step for s in a.saves if s.done and s.step is not None), default=a.first_step - 1)
+        else:
+            kept_last = reach
         a.kept_steps = max(0, kept_last - a.first_step + 1)
         if a.counts_as in ("unexpected", "planned"):
             a.lost_s = _lost(a, kept_last)
@@ -202,10 +221,8 @@ def _elapsed(attempts: Sequence[Attempt], since: float | None, until: float | No
         end = end if until is None else min(end, until)
         if end <= start:
             continue
-        if reach is not None and start - reach <= BREAK_S:
-            begin = min(reach, end)
-        else:
-            begin = start
+        waited = reach is not None and start - reach <= BREAK_S
+        begin = min(reach, end) if waited and reach is not None else start
         elapsed += max(0.0, end - begin)
         active += max(0.0, end - (start if reach is None else max(start, min(reach, end))))
         reach = end if reach is None else max(reach, end)

@@ -11,12 +11,12 @@ Json = dict[str, Any]
 def changes(document: Json, weeks: tuple[Json, Json] | None) -> list[str]:
     """Five lines. weeks: (last seven days, seven before) where the period is longer; else it is against `previous`."""
     now, before = weeks if weeks else (document, document["previous"])
-    name, other = ("last 7 days", "the 7 before") if weeks else ("this period", "the one before")
+    name, other = ("the last 7 days", "the 7 before") if weeks else ("this period", "the one before")
     return [
         _interruptions(now, before, name, other),
-        _mttf(now, before, name),
+        _mttf(now, before),
         _component(now, before, name),
-        _time(now, before, name),
+        _time(now, before),
         _look(now),
     ]
 
@@ -38,7 +38,8 @@ def _than(now: float | None, before: float | None, show: str, unit: str) -> str:
 
 
 def _interruptions(now: Json, before: Json | None, name: str, other: str) -> str:
-    line = f"{name.capitalize()}: {now['interruptions']} interruptions, {now['unexpected']} unexpected and {now['planned']} planned"
+    parts = f"{now['unexpected']} unexpected and {now['planned']} planned"
+    line = f"{name[0].upper()}{name[1:]}: {now['interruptions']} interruptions, {parts}"
     if before is None:
         return f"{line}; nothing is known of a period before."
     # Two Poisson counts differ by more than chance where their difference is above 1.96 times the root of their sum.
@@ -47,10 +48,11 @@ def _interruptions(now: Json, before: Json | None, name: str, other: str) -> str
     return f"{line}; {other}: {b} unexpected, {'more than chance' if sure else 'a change that chance makes'}."
 
 
-def _mttf(now: Json, before: Json | None, name: str) -> str:
+def _mttf(now: Json, before: Json | None) -> str:
     m = now["mttf_hours"]
     if m["value"] is None:
-        return f"MTTF of the largest job: not known ({m['unexpected']} unexpected interruptions in {hours(m['job_hours'])})."
+        seen = f"{m['unexpected']} unexpected interruptions in {hours(m['job_hours'])}"
+        return f"MTTF of the largest job: not known ({seen})."
     low, high = m["ci95"]
     line = f"MTTF of the largest job: {hours(m['value'])} (95 %: {low:.2f} to {hours(high)})"
     past = before["mttf_hours"]["value"] if before else None
@@ -59,24 +61,25 @@ def _mttf(now: Json, before: Json | None, name: str) -> str:
 
 def _component(now: Json, before: Json | None, name: str) -> str:
     if not now["by_component"]:
-        return f"No unexpected interruption in the {name.removeprefix('the ')}."
+        return f"No unexpected interruption in {name}."
     top = now["by_component"][0]
     past = {c["component"]: c["count"] for c in before["by_component"]} if before else {}
     line = f"Most frequent: {top['component']} with {top['count']} ({top['percent']:.0f} %)"
     if before is None:
         return f"{line}."
-    rises = sorted(((c["count"] - past.get(c["component"], 0), c["component"]) for c in now["by_component"]), reverse=True)
-    rise, which = rises[0]
+    rise, which = max((c["count"] - past.get(c["component"], 0), c["component"]) for c in now["by_component"])
     return f"{line}; largest rise: {which} by {rise}." if rise > 0 else f"{line}; no component rose."
 
 
-def _time(now: Json, before: Json | None, name: str) -> str:
-    value, past = now["effective_training_time"]["value"], before["effective_training_time"]["value"] if before else None
+def _time(now: Json, before: Json | None) -> str:
+    value = now["effective_training_time"]["value"]
+    past = before["effective_training_time"]["value"] if before else None
     change = "" if value is None or past is None else f" ({100 * (value - past):+.1f} points)"
     start = now["startup_seconds"]["median"]
-    line = f"Effective training time {percent(value)}{change}; start-up {'not known' if start is None else f'{start:.0f} s'}"
+    ready = "not known" if start is None else f"{start:.0f} s"
     lost = now["lost_gpu_hours"]
-    return f"{line}; {'lost GPU-hours not known' if lost is None else f'{lost:,.0f} GPU-hours lost'}."
+    cost = "lost GPU-hours not known" if lost is None else f"{lost:,.0f} GPU-hours lost"
+    return f"Effective training time {percent(value)}{change}; start-up {ready}; {cost}."
 
 
 def _look(now: Json) -> str:
