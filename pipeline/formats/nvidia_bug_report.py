@@ -37,6 +37,7 @@ _HEADERS = frozenset(("bsd", "iso", "5424", "full"))
 #: A journal stamps a line when it takes it in: early in a boot, seconds late.
 _LATE_US = 30_000_000
 _SAME_US = 2_000_000
+_MARKS = tuple(mark.decode() for mark in MARKS)
 _WALL = ("utc", "local", "noyear")
 
 
@@ -119,7 +120,7 @@ def _tell(entries: Sequence[_Entry], out: Collector, match: LineMatcher) -> None
         out.stamps.append(frame.stamp)
         if frame.clock is not None:
             out.clocks.add(frame.clock)
-        if any(mark.decode() in line.text for mark in MARKS):
+        if any(mark in line.text for mark in _MARKS):
             for name, value in marked(line.text, frame).items():
                 out.facts.add(f"{name}={value}") if name != "host" else None
         # sections print the same line with stamps of other precision

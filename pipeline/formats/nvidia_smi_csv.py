@@ -24,6 +24,7 @@ _OWN = re.compile(
     r"(?:temperature|power|clocks|utilization|ecc|remapped_rows|retired_pages|pci|memory|pcie|fan|clocks_\w+_reasons)\."
     r"|uuid$|gpu_(?:uuid|bus_id|name|serial)$|pstate$|fabric\."
 )
+_OWN_STAMP = re.compile(r"(?P<minute>\d{4}/\d\d/\d\d \d\d:\d\d):(?P<second>[0-5]\d(?:\.\d{1,6})?)")
 _HOSTS = ("hostname", "host", "node", "instance")
 _IDENTITY = frozenset(("timestamp", "index", "uuid", "gpu_uuid", "pci_bus_id", "pci.bus_id", "gpu_bus_id", *_HOSTS))
 
@@ -59,6 +60,7 @@ class CsvRows:
         self._state = [i for i in range(len(self.columns)) if i not in watched]
         self._seen: dict[str, tuple[str, ...]] = {}
         self._named: set[str] = set()
+        self._minute: tuple[str, Stamp] = ("", NO_STAMP)
 
     def row(self, line: RawLine, out: Collector, match: LineMatcher) -> bool:
         """Takes in one row; False where the line is none."""
@@ -68,7 +70,7 @@ class CsvRows:
         if cells == self.columns or is_header(line.text):
             return True
         get = self._cell
-        stamp = parse_field(get(cells, "timestamp")) if "timestamp" in self._at else NO_STAMP
+        stamp = self._stamp(get(cells, "timestamp")) if "timestamp" in self._at else NO_STAMP
         host = next((short_host(h) for name in _HOSTS if (h := get(cells, name)) and not h.startswith("[")), "")
         device = get(cells, "uuid") or get(cells, "gpu_uuid") or get(cells, "pci.bus_id").lower()
         index = get(cells, "index") or get(cells, "gpu")
@@ -86,6 +88,16 @@ class CsvRows:
             self._seen[key] = state
             self._named.add(key)
         return True
+
+    def _stamp(self, text: str) -> Stamp:
+        """The row's time. A minute is parsed once: rows are many, and most of their text is the same."""
+        m = _OWN_STAMP.fullmatch(text)
+        if m is None:
+            return parse_field(text)
+        if m["minute"] != self._minute[0]:
+            self._minute = (m["minute"], parse_field(f"{m['minute']}:00"))
+        kind, us, _ = self._minute[1]
+        return Stamp(kind, us + round(float(m["second"]) * 1e6)) if kind != "none" else NO_STAMP
 
     def _cell(self, cells: list[str], name: str) -> str:
         i = self._at.get(name)

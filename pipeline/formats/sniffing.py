@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from pipeline.formats.base import HEAD
@@ -28,13 +29,18 @@ class Shares(NamedTuple):
 
 def sample(head: bytes) -> list[str]:
     """Up to `SAMPLE` lines that count, in order. A line that the head cuts is left out unless it is the only one."""
+    return list(_sample(head))
+
+
+@lru_cache(maxsize=4)  # all formats look at one head, one after the other
+def _sample(head: bytes) -> tuple[str, ...]:
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = _BREAK.split(text)
     if len(head) >= HEAD and len(lines) > 1:
         lines.pop()
     counted = [line[:_LINE_CHARS] for line in lines if line.strip("\0 \t") and not line[0].isspace()]
     step = max(1, -(-len(counted) // SAMPLE))
-    return counted[::step]
+    return tuple(counted[::step])
 
 
 def shares(lines: list[str], kind: Callable[[str], str | None]) -> Shares:
