@@ -357,6 +357,8 @@ def _episodes(
     for p in loose:
         if p.meaning.component == "informational" and not (SITE_TAGS & p.meaning.tags):
             continue
+        if _of_nobody(p, sources):
+            continue
         for host in p.hosts or ("",):
             if p.t is not None:
                 lanes[(host, f"utc:{p.root}" if not host else "utc")].append((p.t, p.t_last or p.t, p))
@@ -378,6 +380,12 @@ def _episodes(
         if chunk:
             subjects.append(_episode(host, chunk, sources, site, clocks))
     return subjects
+
+
+def _of_nobody(p: Placed, sources: Mapping[str, SourceFact]) -> bool:
+    """A line of a text that no format knows, without time and host: a word in a table or a note is no fault."""
+    source = sources.get(p.fact.source_id)
+    return source is not None and source.format == "text" and p.fact.first.kind == "none" and not p.hosts
 
 
 def _episode(

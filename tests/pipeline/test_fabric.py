@@ -108,3 +108,10 @@ def test_a_port_of_a_switch_alone_stops_no_job(tmp_path: Path):
 def test_rules_of_switches(text: str, rule: str | None):
     found = [r.id for r, _ in load_ruleset().match(text, "syslog") if "switch" in r.tags]
     assert found == ([] if rule is None else [rule])
+
+
+def test_a_word_in_a_text_of_no_format_is_no_fault(tmp_path: Path):
+    (tmp_path / "statistics.json").write_text('{\n "Hardware": {\n  "Silent Data Corruption": 1\n }\n}\n')
+    document = diagnose([tmp_path], Settings()).document
+    assert [i.format for i in document.inputs] == ["text"]
+    assert document.incidents == []
