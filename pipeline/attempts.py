@@ -238,10 +238,16 @@ def cut(log: LogView) -> list[Part]:
     return parts
 
 
+def _only_shutdown(failure: Mark) -> bool:
+    """Whether a failure behind a run's own end can come from releasing its resources: time-outs and exit codes."""
+    return failure.kind == "failure" and bool({"timeout", "exit_code"} & failure.tags)
+
+
 def how_it_ended(marks: Sequence[Mark]) -> tuple[str, Mark | None]:
     """What the last part of a log says of its end: (`success` | `planned` | `end` | `failure` | "", the mark).
 
-    An end counts if no step and no failure follow it; MLPerf's own end counts whatever follows.
+    An end counts if no step and no failure follow it; MLPerf's own end counts whatever follows. Behind an end that
+    comes after a save, a collective that times out and its exit codes are the shutdown of processes, no failure.
     """
     ends = [m for m in marks if m.kind in ("success", "planned_end", "end")]
     steps = [m.offset for m in marks if m.kind == "step"]
@@ -250,7 +256,8 @@ def how_it_ended(marks: Sequence[Mark]) -> tuple[str, Mark | None]:
     for m in sorted(ends, key=lambda m: (m.kind == "end", -m.offset)):
         if "mlperf" in m.tags:
             return _ended_by(m), m
-        later = [f for f in failures if f.offset > m.offset]
+        saved = any(s.kind == "ckpt_saved" and last_step <= s.offset <= m.offset for s in marks)
+        later = [f for f in failures if f.offset > m.offset and not (saved and _only_shutdown(f))]
         if m.offset >= last_step and not later:
             return _ended_by(m), m
     late = [f for f in failures if f.offset > last_step]

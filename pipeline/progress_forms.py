@@ -83,6 +83,7 @@ FORMS: tuple[Form, ...] = (
     Form("composer", "step", 0, ("[batch=",), _p(r"\[batch=(?P<step>\d{1,9})/(?P<total>\d{1,9})\]")),
     Form("mm.iter", "step", 0, ("Iter",), _p(r"\bIter(?:\(train\))? \[ {0,8}(?P<step>\d{1,9})/ {0,8}(?P<total>\d{1,9})\]")),
     Form("mm.epoch", "step", 1, ("Epoch",), _p(r"\bEpoch(?:\(train\))?:? {1,3}\[ ?(?P<epoch>\d{1,6})\]\s{0,3}\[ {0,8}(?P<step>\d{1,9})/ {0,8}(?P<total>\d{1,9})\]")),
+    Form("wenet", "step", 1, ("TRAIN Batch ",), _p(r"\bTRAIN Batch (?P<epoch>\d{1,6})/(?P<step>\d{1,9}) loss ")),
     Form("fairseq.bar", "step", 1, ("epoch ",), _p(r"\bepoch (?P<epoch>\d{1,6}): {1,8}(?P<step>\d{1,9}) / (?P<total>\d{1,9}) ")),
     Form("iteration.of", "step", 1, ("teration",), _p(r"\bepoch (?P<epoch>\d{1,6}), iteration (?P<step>\d{1,9})/(?P<total>\d{1,9})\b")),
     Form("tqdm", "step", 2, ("%|",), _p(r"(?P<desc>[^|\r\n\]]{0,80}?)\d{1,3}%\|[^|\r\n]{0,300}\| {0,8}(?P<step>\d{1,10})/(?P<total>\d{1,10}) \[(?P<rest>[^\]\r\n]{1,200})\]"), training_only=False),

@@ -51,7 +51,10 @@ def from_events(subject: Subject) -> list[Candidate]:
     """One candidate an event that may be a cause."""
     out = []
     heavy = [e for e in subject.events if base_weight(e) >= 0.5]
+    timeouts = [e for e in subject.events if "timeout" in e.tags and e.strength != "weak" and not cleared(e)]
     for event in subject.events:
+        if _aborted_by_watchdog(event, timeouts):
+            continue
         # Heat and link errors come minutes before the loss that they cause, while training still goes on.
         precursor = cleared(event) and any(linked(event, e) and before(e, event) is not True for e in heavy)
         weight = base_weight(event, precursor=precursor)
@@ -69,6 +72,13 @@ def from_events(subject: Subject) -> list[Candidate]:
                 )
             )
     return out
+
+
+def _aborted_by_watchdog(event: Event, timeouts: Sequence[Event]) -> bool:
+    """Whether a nameless abort of a C++ program follows a time-out in the same log: a watchdog ended the process."""
+    return event.signal == "cpp_terminate" and any(
+        t.source_id == event.source_id and before(t, event) is True for t in timeouts
+    )
 
 
 def from_back_pointers(subject: Subject) -> list[Candidate]:

@@ -38,6 +38,21 @@ def _stops(events: tuple[Event, ...]) -> list[Event]:
     return [e for e in events if not cleared(e) and (STOP_TAGS & e.tags or base_weight(e) >= LOG_FAULT)]
 
 
+def _last_words(events: tuple[Event, ...]) -> Event | None:
+    """The failure in which a job log's traceback ends, if nothing of the run's life comes after it."""
+    own = [e for e in events if e.family == "job" and not cleared(e)]
+    heads = [e for e in own if "traceback" in e.tags and not e.progress_after]
+    for head in heads:
+        later = [e for e in own if e.source_id == head.source_id and e.offset > head.offset]
+        ends = [
+            e for e in later if e.fatal != "n" and e.severity in ("error", "critical") and "traceback" not in e.tags
+        ]
+        life = [e for e in later if {"success", "ckpt_saved", "start", "resume"} & e.tags]
+        if ends and not life:
+            return ends[-1]
+    return None
+
+
 def of_run(run: JobRun, subject: Subject) -> Outcome:
     """The outcome of a job run."""
     if run.state in ENDED_WELL:
@@ -59,6 +74,8 @@ def of_run(run: JobRun, subject: Subject) -> Outcome:
         return Outcome(True, True, "hanging", "no progress for longer than ten steps while allocated")
     if stops:
         return Outcome(True, False, "stopped", f"{stops[0].signal} and no progress after it")
+    if not run.success and (failure := _last_words(subject.events)) is not None:
+        return Outcome(True, False, "stopped", f"a traceback ends in {failure.signal} and nothing comes after it")
     if run.end_known and not run.success:
         return Outcome(True, False, "ended", "an end marker is missing or says that the run did not succeed")
     return Outcome(False, False, "cut", "the log just stops: cut or still running")

@@ -78,6 +78,17 @@ def test_the_mark_that_ended_an_attempt_belongs_to_it() -> None:
     assert first.end_mark.kind == "restart"
 
 
+def test_behind_the_end_and_a_save_a_time_out_is_only_the_shutdown() -> None:
+    hung = Mark(90, "failure", tags=frozenset({"timeout"}))
+    aborted = Mark(95, "failure", tags=frozenset({"exit_code"}))
+    crashed = Mark(97, "failure", rule="cuda_oom")
+    done = log("step:1", "step:2", "ckpt_saved", "success").marks
+    assert how_it_ended((*done, hung, aborted))[0] == "success"
+    assert how_it_ended((*done, hung, crashed))[0] == "failure"
+    # without a save the results may be lost
+    assert how_it_ended((*log("step:1", "step:2", "success").marks, hung))[0] == "failure"
+
+
 WORDS = st.sampled_from(
     ["step:1", "step:2", "step:90", "failure", "stop", "teardown", "restart", "start:a", "soft:b", "init", "resume", "success",
      "end:mlperf", "start:mlperf", "planned_end", "ckpt_saved", "ckpt_begin"]

@@ -72,6 +72,7 @@ def read(*lines: str, cell: int = 0, start: int = 0) -> ProgressFact | None:
         (':::MLLOG {"namespace": "", "time_ms": 1714569853718, "event_type": "INTERVAL_END", "key": "epoch_stop", "value": null, "metadata": {"file": "a.py", "lineno": 1, "epoch_num": 3}}', 3, None),
         ("20310423-11:20:12.801 AReX INFO: Epoch 1/1 Step 120/120 Train step 120/120 done.", 120, None),
         ("2031-08-29 11:02:40,120 INFO Epoch 31 TRAIN Batch 500 loss 0.113", 500, None),
+        ("2031-03-21 15:19:55,011 DEBUG TRAIN Batch 1/400 loss 46.80 loss_att 45.24 loss_ctc 57.14 lr 0.00007464 rank 5", 400, None),
         ("2031-08-29 11:02:58,004 INFO Epoch 79 CV info cv_loss 0.08", 79, None),
     ],
 )  # fmt: skip
