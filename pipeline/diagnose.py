@@ -77,11 +77,12 @@ def diagnose(
     """
     from classifiers.knowledge import load_ruleset
     from pipeline.scan import scan_paths
-    from schemas.facts import merge_facts
 
     ruleset = ruleset or load_ruleset()
-    facts = scan_paths(paths, settings, ruleset)
-    known = merge_facts([store.read_facts(settings.cluster), facts]) if store is not None else facts
+    if store is None:
+        facts = known = scan_paths(paths, settings, ruleset)
+    else:
+        facts, known = _beside(store, paths, settings, ruleset)
     analysis = analyse(known, ruleset, settings)
     decisions: Sequence[Decision] = analysis.decisions
     if store is not None:
@@ -95,6 +96,22 @@ def diagnose(
     incidents = ordered(wanted)
     quiet = [d for d in wanted if not d.incident]
     return DiagnosisResult(document(incidents, quiet, facts.sources), incidents, facts, analysis)
+
+
+def _beside(store: Store, paths: Sequence[str | Path], settings: Settings, ruleset: RulesetImpl) -> tuple[Facts, Facts]:
+    """(facts of the inputs, these with the warehouse's), each file under the id that it has beside the others."""
+    from pipeline.scan import scan_sources
+    from pipeline.sources import Source, discover
+    from pipeline.sources.split import settle
+    from schemas.facts import merge_facts
+    from schemas.renaming import renamed
+
+    found = list(discover(paths, settings))
+    sources = [f for f in found if isinstance(f, Source)]
+    known = store.source_trails(settings.cluster, {s.base for s in sources})
+    sources, moves = settle(sources, known, settings)
+    facts = scan_sources(sources, settings, ruleset, [f for f in found if not isinstance(f, Source)])
+    return facts, merge_facts([renamed(store.read_facts(settings.cluster), moves), facts])
 
 
 def _touches(d: Decision, sources: set[str]) -> bool:

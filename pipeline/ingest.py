@@ -25,6 +25,7 @@ from sqlalchemy import select
 
 from pipeline.redecide import Redecided, make_decider, redecide
 from pipeline.sources import Source, discover
+from pipeline.sources.split import settle
 from pipeline.writeback import finished_ingests, sources_of_ingests
 from schemas.facts import Facts, Quarantine
 from schemas.settings import Settings
@@ -119,6 +120,8 @@ def ingest(
         seconds: dict[str, float] = {}
         started = time.perf_counter()
         sources, unread = _discover(paths, settings)
+        sources, moves = settle(sources, store.source_trails(settings.cluster, {s.base for s in sources}), settings)
+        moves = store.rename_sources(settings.cluster, moves, ingest_id)
         seconds["discover"] = time.perf_counter() - started
         started = time.perf_counter()
         report, n_ranges = scan_sources(sources, settings, folder, runner, pipeline_args)
@@ -130,7 +133,7 @@ def ingest(
         dead = _dead_ingests(store, settings.cluster, ingest_id)
         touched = loaded.touched | store.pending(settings.cluster).source_ids
         finished = finished_ingests(store, settings.cluster)
-        done = _decide(store, settings, touched, below(folder, "decide"), runner, pipeline_args)
+        done = _decide(store, settings, touched, below(folder, "decide"), runner, pipeline_args, moves)
         tell("decide", done.decided, done.decided)
         _load_telemetry(store, settings, folder)
         result = IngestResult(
@@ -296,6 +299,7 @@ def _decide(
     folder: str,
     runner: str,
     pipeline_args: Sequence[str],
+    moves: Mapping[str, str],
 ) -> Redecided:
     from classifiers.knowledge import load_ruleset
     from pipeline.beam.decide_graph import BeamBatches
@@ -303,7 +307,7 @@ def _decide(
     ruleset = load_ruleset()
     decider = partial(make_decider, settings, ruleset.number)
     batches = BeamBatches(decider, folder, runner, pipeline_args)
-    return redecide(store, settings, ruleset, touched, batches)
+    return redecide(store, settings, ruleset, touched, batches, moves=moves)
 
 
 def _settle(store: Store, settings: Settings, mine: int, known: frozenset[int]) -> None:

@@ -42,6 +42,7 @@ from pipeline.writeback import (
 )
 from schemas.facts import Facts, SourceFact
 from schemas.identity import digest
+from schemas.renaming import moved_incidents
 from schemas.settings import Settings
 from schemas.subject import Decision, JobRun, Subject
 
@@ -107,6 +108,7 @@ def redecide(
     map_batches: MapBatches | None = None,
     *,
     span: Span | None = None,
+    moves: Mapping[str, str] | None = None,
 ) -> Redecided:
     """Decide again what the facts of these sources may have changed.
 
@@ -114,6 +116,7 @@ def redecide(
         touched: ids of sources with new or changed facts; None decides everything.
         map_batches: how batches of subjects are decided; in this process by default.
         span: with `touched=None`, only subjects that meet these times (microseconds UTC) are decided.
+        moves: source ids that were replaced, old -> new: what is named by them keeps its labels.
     """
     if touched is not None and not touched:
         return Redecided(0, 0, 0, 0, len(store.read_runs(settings.cluster)), (), {})
@@ -150,7 +153,8 @@ def redecide(
     decide = map_batches or in_process(settings, ruleset.number)
     decisions = [d for batch in decide(batches) for d in batch]
     stages.done("decide")
-    written, retracted, changes = replace_all(store, cluster, decisions, retract)
+    aliases = moved_incidents(before, moves or {})
+    written, retracted, changes = replace_all(store, cluster, decisions, retract, aliases)
     # Runs and clocks come last: what differs from them is what a killed process has not decided yet.
     same = {run.run_key: run for run in before}
     gone = same.keys() - {run.run_key for run in runs}

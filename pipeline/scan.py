@@ -23,6 +23,7 @@ from pipeline.line_scan import NUMBERED, Lane, LineScan
 from pipeline.record_scan import parse_records
 from pipeline.shipped import escaped_literals, job_of, pod_facts, pod_of_path
 from pipeline.sources import FileStream, Range, Source, SourceError, discover, hints, open_source, ranges
+from pipeline.sources.split import Heard, file_trail
 from pipeline.sources.streams import Stream, close_kept
 from pipeline.streams import stream_fact
 from pipeline.window import Window
@@ -57,16 +58,36 @@ def scan_range(rng: Range, ruleset: RulesetImpl, engine: BlockEngine, settings: 
     except SourceError as err:
         return Facts(quarantine=(source.quarantine(rng.start, 0, str(err).replace(source.path, source.inner_path)),))
     try:
-        fmt = registry().get(source.format)
-        if isinstance(stream, FileStream) and source.size is not None:
-            stream.length = source.size  # a file that grows meanwhile is read as found; one that shrank is damaged
-        if fmt is None:
-            return _unknown(rng, stream)
-        if not isinstance(fmt, LineFormat):
-            return parse_records(source, fmt, stream, ruleset, _described(source), RECORD_LIMIT)
-        return _lines(rng, fmt, stream, ruleset, engine)
+        if isinstance(stream, FileStream):
+            if source.size is not None:
+                stream.length = source.size  # a file that grows meanwhile is read as found; one that shrank is damaged
+            facts = _scanned(rng, stream, ruleset, engine)
+            return facts if rng.start else _with_trail(facts, source, file_trail(stream))
+        heard = Heard(stream)
+        facts = _scanned(rng, heard, ruleset, engine)
+        return _with_trail(facts, source, heard.trail)
     finally:
         stream.close()
+
+
+def _scanned(rng: Range, stream: Stream, ruleset: RulesetImpl, engine: BlockEngine) -> Facts:
+    source = rng.source
+    fmt = registry().get(source.format)
+    if fmt is None:
+        return _unknown(rng, stream)
+    if not isinstance(fmt, LineFormat):
+        return parse_records(source, fmt, stream, ruleset, _described(source), RECORD_LIMIT)
+    return _lines(rng, fmt, stream, ruleset, engine)
+
+
+def _with_trail(facts: Facts, source: Source, trail: str) -> Facts:
+    """The facts with what tells the source from others of its path and first line."""
+    return replace(
+        facts,
+        sources=tuple(
+            replace(s, base=source.base, trail=trail) if s.source_id == source.source_id else s for s in facts.sources
+        ),
+    )
 
 
 def scan_source(source: Source, ruleset: RulesetImpl, engine: BlockEngine, settings: Settings) -> Facts:
@@ -80,14 +101,17 @@ def scan_paths(paths: Sequence[str | Path], settings: Settings, ruleset: Ruleset
         from classifiers.knowledge import load_ruleset
 
         ruleset = load_ruleset()
+    found = list(discover(paths, settings))
+    failed = [f for f in found if not isinstance(f, Source)]
+    return scan_sources([f for f in found if isinstance(f, Source)], settings, ruleset, failed)
+
+
+def scan_sources(
+    sources: Iterable[Source], settings: Settings, ruleset: RulesetImpl, failed: Iterable[Quarantine] = ()
+) -> Facts:
+    """Facts of these sources; failed: what could not be read, to be told with them."""
     engine = scan_engine(ruleset, settings)
-    failed: list[Quarantine] = []
-    work: list[Range] = []
-    for found in discover(paths, settings):
-        if isinstance(found, Source):
-            work.extend(ranges(found, settings))
-        else:
-            failed.append(found)
+    work = [rng for source in sources for rng in ranges(source, settings)]
     parts: list[Facts] = [Facts(quarantine=tuple(failed))]
     try:
         parts.extend(_scan_all(work, ruleset, engine, settings))
@@ -145,6 +169,7 @@ def _described(source: Source) -> SourceFact:
         host="",
         job_ids=jobs,
         facts=tuple(facts),
+        base=source.base,
     )
 
 

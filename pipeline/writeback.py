@@ -172,12 +172,16 @@ def _no_host(host: str) -> dict[str, Any]:
 
 
 def replace_all(
-    store: Store, cluster: str, decisions: Sequence[Decision], retract: Collection[str]
+    store: Store,
+    cluster: str,
+    decisions: Sequence[Decision],
+    retract: Collection[str],
+    aliases: Mapping[str, str] | None = None,
 ) -> tuple[int, int, tuple[Change, ...]]:
     """Replace decisions in portions; returns (written, retracted, changes).
 
     A retracted subject goes in the same transaction as the decision that took its root evidence over, so that its
-    labels follow and no reader sees the fault twice or not at all.
+    labels follow and no reader sees the fault twice or not at all. aliases: old incident id -> new one, where known.
     """
     heirs = _heirs(store, cluster, decisions, sorted(retract))
     written = retracted = 0
@@ -187,7 +191,9 @@ def replace_all(
         gone = [key for key in sorted(retract) if heirs.get(key, 0) == start // WRITE]
         if not portion and not gone:
             continue
-        done = store.replace_decisions(cluster, portion, gone, latest=True)
+        named = {d.incident_id for d in portion if d.incident}
+        mine = {old: new for old, new in (aliases or {}).items() if new in named}
+        done = store.replace_decisions(cluster, portion, gone, aliases=mine, latest=True)
         written += done.written
         retracted += done.retracted
         changes.extend(done.changes)

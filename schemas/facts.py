@@ -133,6 +133,8 @@ class SourceFact:
     name. job_ids: ids of the scheduler's jobs found in text or path. rank_hosts: (rank, host) pairs.
     facts: free `name=value` strings found in the text, e.g. `driver_version=535.104.05`, `world_size=64`,
     `gpu_uuid:0000:4d:00=GPU-...`, `uptime_s=...`. reach: for a stream of a shipped file, the bytes of that file.
+    base: id of path and first line, which files that differ later may share; trail: what tells them apart
+    (`schemas.trail`).
     """
 
     source_id: str
@@ -155,6 +157,8 @@ class SourceFact:
     note: str | None = None
     ranges: tuple[tuple[int, int, int, int, int], ...] = ()  # (start, end, lines, signal lines, unparsed lines)
     reach: int = 0
+    base: str = ""
+    trail: str = ""
 
     @property
     def extent(self) -> int:
@@ -225,6 +229,8 @@ def merge_sources(a: SourceFact, b: SourceFact) -> SourceFact:
         rank_hosts=_union(a.rank_hosts, b.rank_hosts),
         facts=_union(a.facts, b.facts),
         reach=max(a.reach, b.reach),
+        base=max(a.base, b.base),
+        trail=max(a.trail, b.trail, key=lambda t: (len(t), t)),
     )
 
 

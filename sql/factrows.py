@@ -66,6 +66,8 @@ def source_row(fact: SourceFact) -> dict[str, Any]:
         "unparsed_lines": fact.unparsed_lines,
         "ranges": fact.ranges,
         "reach": fact.reach,
+        "base": fact.base,
+        "trail": fact.trail,
         "note": fact.note,
     }
 
@@ -91,6 +93,8 @@ def source_fact(row: Row) -> SourceFact:
         unparsed_lines=row["unparsed_lines"],
         ranges=_tuples(row["ranges"]),
         reach=row["reach"],
+        base=row["base"],
+        trail=row["trail"],
         note=row["note"],
     )
 

@@ -20,6 +20,7 @@ from schemas.subject import Decision, JobRun
 from sql import load as _load
 from sql import models
 from sql import read as _read
+from sql import renames as _renames
 from sql.answers import find_subject, list_decisions, read_decisions
 from sql.decide import Replaced, replace_decisions, set_detected
 from sql.dialect import upsert
@@ -159,6 +160,18 @@ class Store:
         """What loads that began and never finished (a crash) have changed; decide it again."""
         with self.reading() as connection:
             return _read.pending(connection, cluster)
+
+    def source_trails(self, cluster: str, bases: Collection[str]) -> dict[str, dict[str, str]]:
+        """Base -> source id -> trail, of the stored sources that share path and first line with others."""
+        with self.reading() as connection:
+            return _renames.source_trails(connection, cluster, bases)
+
+    def rename_sources(self, cluster: str, moves: Mapping[str, str], ingest_id: int = 0) -> dict[str, str]:
+        """Give stored sources (old id -> new id) and all that hangs on them other ids; all moves, streams' as well."""
+        if not moves:
+            return {}
+        with self.writing(cluster) as connection:
+            return _renames.rename_sources(connection, cluster, moves, ingest_id)
 
     # -- facts -----------------------------------------------------------------------------------------------
 

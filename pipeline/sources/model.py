@@ -40,7 +40,8 @@ class Source:
     path: absolute path of the file on disk. chain: steps from that file's bytes to the member's. inner_path: path
     inside the root for people, archives as `a.tar.gz!member`. identity: the same without names of archives, rotation
     kept. format: name of the format that claimed it, "" where none did. size: decompressed bytes if known without
-    reading. stored: bytes on disk. mtime_us: modification time, microseconds since 1970 UTC.
+    reading. stored: bytes on disk. mtime_us: modification time, microseconds since 1970 UTC. base: id of path and first
+    line alone.
     """
 
     source_id: str
@@ -53,6 +54,7 @@ class Source:
     size: int | None
     stored: int
     mtime_us: int | None
+    base: str = ""
 
     @property
     def compressed(self) -> bool:

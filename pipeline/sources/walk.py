@@ -276,8 +276,9 @@ def _leaf(head: bytes, at: _At) -> Found:
     fmt = sniff(sniffable(head), at.shown) if head else None
     # what is written once and never grows (dumps) is named by its content: sets have equal names and begin alike
     once = f"#{digest(head)}" if getattr(fmt, "written_once", False) else ""
+    base = source_id(at.identity + once, head)
     return Source(
-        source_id=source_id(at.identity + once, head),
+        source_id=base,
         path=at.path,
         chain=at.chain,
         inner_path=at.shown,
@@ -287,4 +288,5 @@ def _leaf(head: bytes, at: _At) -> Found:
         size=at.size,
         stored=at.stored,
         mtime_us=at.mtime_us,
+        base=base,
     )

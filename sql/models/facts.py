@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table, text
 
 from sql.models.base import cluster_column, ingest_column, metadata
 from sql.types import Json, Real, Str, UtcMicros
@@ -48,6 +48,11 @@ sources = Table(
     Column("note", Str),
     ingest_column(),
     Column("reach", BigInteger, nullable=False, server_default="0", comment="bytes of the file whose stream this is"),
+    Column("base", Str, nullable=False, server_default=text("''"), comment="id of path and first line alone"),
+    Column(
+        "trail", Str, nullable=False, server_default=text("''"), comment="digests that tell files of one base apart"
+    ),
+    Index("ix_sources_base", "cluster", "base"),
     comment="one row an input file or archive member",
 )
 
