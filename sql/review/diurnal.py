@@ -81,14 +81,16 @@ def _fit(x: Any, y: Any, at: Any, days: float, np: Any) -> _Fit | None:  # noqa:
         return None
     inverse = np.linalg.inv(gram)
     beta = inverse @ (x.T @ y)
-    covariance = inverse @ _newey_west(x * (y - x @ beta)[:, None], at, np) @ inverse
+    scores = x * (y - x @ beta)[:, None]
     a, b = float(beta[0]), float(beta[1])
     size = float(np.hypot(a, b))
     # An even throughput leaves nothing but the rounding of floats.
     if size < 1e-12:
         return _Fit(0.0, 0.0, 0.0, None)
     gradient = np.array([a, b]) / size
-    error = float(np.sqrt(max(gradient @ covariance[:2, :2] @ gradient, 0.0)))
+    # Days repeat each other's shape: what differs between whole days may be more than what two hours share.
+    spreads = [inverse @ meat @ inverse for meat in (_newey_west(scores, at, np), _by_day(scores, at, np))]
+    error = float(np.sqrt(max(0.0, *(gradient @ s[:2, :2] @ gradient for s in spreads))))
     # The few days there are decide how sure a daily cycle can be: Student's t with days - 3, not with samples.
     t = float(stdtrit(max(days - 3, 1.0), 0.975))
     slowest = float((np.arctan2(-b, -a) / (2 * np.pi) * 24) % 24)
@@ -106,6 +108,14 @@ def _within(values: Any, which: Any, np: Any) -> Any:  # noqa: ANN401
     sums = np.zeros((which.max() + 1, values.shape[1]))
     np.add.at(sums, which, values)
     return values - (sums / np.bincount(which)[:, None])[which]
+
+
+def _by_day(scores: Any, at: Any, np: Any) -> Any:  # noqa: ANN401
+    """Covariance of the scores with days as clusters."""
+    day = (at // 86400).astype(int)
+    sums = np.zeros((day.max() - day.min() + 1, scores.shape[1]))
+    np.add.at(sums, day - day.min(), scores)
+    return sums.T @ sums * (len(sums) / max(len(sums) - 1, 1))
 
 
 def _newey_west(scores: Any, at: Any, np: Any) -> Any:  # noqa: ANN401

@@ -28,6 +28,8 @@ def swings(
 ) -> list[Swing]:
     """Changes over 1-10 s above k times the median absolute deviation of all such changes, largest first.
 
+    The deviation is at least 0.1 % of the mean power: a constant series has no swings, however small its steps.
+
     series: (seconds, watts) in order of time; events: (seconds, checkpoint | stall | start | stop), in order of time.
     A series sampled more coarsely than `span` has none: it cannot show them.
     """
@@ -37,7 +39,8 @@ def swings(
     if not changes:
         return []
     middle = median(c for _, c, _ in changes)
-    spread = max(median(abs(c - middle) for _, c, _ in changes), 1e-9)
+    level = abs(sum(w for _, w in series)) / len(series)
+    spread = max(median(abs(c - middle) for _, c, _ in changes), 0.001 * level, 1e-9)
     times = [t for t, _ in events]
     found = []
     for at, change, rate in changes:

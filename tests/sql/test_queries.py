@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from schemas.facts import Facts, Quarantine, SignalFact, Stamp
+from schemas.facts import Facts, ProgressFact, Quarantine, SignalFact, Stamp
 from sql.errors import QueryParameterError, UnknownQuery
 from sql.migrations import upgrade
 from sql.saved import list_queries, plain, run_query, saved_query
@@ -58,8 +58,29 @@ def fill(store: Store) -> None:
         "alpha",
     )
     store.update_placements([("sig", "node1", T0, T0, "xid.94", "gpu.hbm", "gpu:3")])
+    _fill_training(store)
     logs = [("s1", "node1", "kernel log", T0, T0 + DAY), ("s1", "node1", "bmc log", None, None)]
     store.replace_coverage("alpha", ["s1"], logs)
+
+
+def _fill_training(store: Store) -> None:
+    """What the review reads besides: a checkpoint, training progress, telemetry, a host."""
+    stamp = Stamp("utc", T0 + HOUR)
+    saved = SignalFact(
+        "saved", "job", "mark_ckpt_saved", "", "", "saved #", "utc:1", stamp, 900, 9, stamp, 900, "saved in 5.5 s",
+        (("seconds", "5.5"),), (), ((0, 1),),
+    )  # fmt: skip
+    points = tuple((n * 100, n * 10, T0 + n * 60_000_000) for n in range(1, 5))
+    progress = ProgressFact(
+        "job", 0, 10, Stamp("utc", points[0][2]), 100, 40, Stamp("utc", points[-1][2]), 400, 4, 6.0, "step/x", points
+    )
+    store.load_facts(Facts(signals=(saved,), progress=(progress,)), store.begin_ingest("alpha", {}), "alpha")
+    store.update_placements([("saved", None, T0 + HOUR, T0 + HOUR, "mark_ckpt_saved", "informational", None)], "alpha")
+    store.update_progress_placements("alpha", [("job", 0, points[0][2], points[-1][2], "r0")])
+    device = {"host": "node1", "device": "gpu:3", "metric": "gpu_power_w", "source_id": "t"}
+    hours = [{**device, "hour_at": T0 + n * HOUR, "n": 6, "total": 3600.0, "low": 90.0, "high": 700.5} for n in (0, 1)]
+    store.load_telemetry("alpha", hours)
+    store.upsert_hosts("alpha", [{"host": "node1", "rack": "r1", "n_gpus": 8}])
 
 
 @pytest.fixture
