@@ -50,6 +50,7 @@ KNOWN_TAGS = frozenset(
         "cancel",
         "preempt",
         "recorder",
+        "reset_reason",
         "time_limit",
         "maintenance",
         "traceback",

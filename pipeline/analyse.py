@@ -46,14 +46,16 @@ def decide_all(subjects: Sequence[Subject], settings: Settings, rules_version: i
 
 
 def ordered(decisions: Sequence[Decision]) -> list[Decision]:
-    """Incidents as people read them: still running first, then by end, widest job first; host faults last."""
+    """Incidents as people read them: still running first, then by end, widest job first; host faults last, and of
+    those a boot that nothing explains after the faults that were seen."""
 
-    def key(d: Decision) -> tuple[bool, bool, int, int, str]:
+    def key(d: Decision) -> tuple[bool, bool, bool, int, int, str]:
         run = d.run
         end = (run.end_us or run.log_end_us or 0) if run is not None else (d.onset_us or 0)
         width = (run.n_gpus or run.n_nodes or len(run.nodes)) if run is not None else 0
         running = bool(run is not None and run.still_running)
-        return (d.kind == "host_fault", not running, -end, -width, d.incident_id)
+        unexplained = d.kind == "host_fault" and d.cause == "reboot"
+        return (d.kind == "host_fault", unexplained, not running, -end, -width, d.incident_id)
 
     return sorted((d for d in decisions if d.incident), key=key)
 

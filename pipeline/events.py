@@ -207,6 +207,7 @@ def _group_key(p: Placed) -> tuple[str, ...]:
         ",".join(p.hosts),
         p.meaning.signal,
         p.meaning.device,
+        f"{p.meaning.role}/{p.meaning.fatal}",  # corrected errors of a link, then the fatal one: two events
         text,
     )
 

@@ -27,6 +27,8 @@ DECIDED = 0.5
 TIE = 0.05
 #: Lines given to a model.
 LINES = 12
+#: Exit by SIGKILL. The line only repeats the command; who killed it stands elsewhere or nowhere: nothing to read.
+_KILLED = frozenset({"exit.137", "exit.9", "exit.-9", "weak_killed"})
 _SAYS_NOTHING = frozenset({"advice", "corrected", "teardown", "recovered"})
 
 
@@ -91,6 +93,8 @@ def arbitrate(
     if scorer is None or not (alone or undecided(ranked)):
         return by_rule
     lines = excerpt(subject.events, everything=alone)
+    if not alone and all(e.signal in _KILLED for e in lines):
+        return by_rule
     opinion = scorer.opinion([e.text for e in lines])
     if opinion is None or not is_named(opinion.component):
         return Verdict(None, 0.0, (), "model") if alone else by_rule

@@ -10,7 +10,7 @@ from classifiers.engine import advice
 from classifiers.engine.arbiter import Verdict, arbitrate
 from classifiers.engine.candidates import Candidate
 from classifiers.engine.choose import confidence, gather, rank
-from classifiers.engine.explain import before, linked
+from classifiers.engine.explain import before, believed, linked
 from classifiers.engine.first import first_failing
 from classifiers.engine.outcome import Outcome, outcome
 from classifiers.engine.resolve import base_weight, cleared, resolve
@@ -33,6 +33,7 @@ def decide(subject: Subject, settings: Settings, rules_version: int = 0, scorer:
 
 
 def _decide(subject: Subject, settings: Settings, rules_version: int, scorer: Scorer | None) -> Decision:
+    subject = replace(subject, events=believed(subject.events))
     result = outcome(subject)
     if not result.interrupted:
         return _quiet(subject, result, rules_version)

@@ -9,6 +9,7 @@ source, and otherwise open: an open order does not forbid an explanation that th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from schemas.subject import Event
@@ -61,6 +62,21 @@ def linked(a: Event, b: Event) -> bool:
         if before(b, a) is not True:
             return True
     return False
+
+
+def believed(events: Sequence[Event]) -> tuple[Event, ...]:
+    """The events, with those that another line of their host names as its cause ("caused by previous Xid 145") as
+    causes that stopped work, whatever severity their own line claims: the driver calls some errors non-fatal that
+    channels die of."""
+    named = [e for e in events if e.back]
+    if not named:
+        return tuple(events)
+    return tuple(
+        replace(e, role="cause", fatal="y")
+        if e.role != "context" and any(e.id != b.id and e.signal == b.back and _same_host(e, b) for b in named)
+        else e
+        for e in events
+    )
 
 
 def explained_by(event: Event, causes: Sequence[Event], general: Callable[[Event, Event], bool]) -> Event | None:

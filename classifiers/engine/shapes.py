@@ -61,12 +61,17 @@ def lost_together(subject: Subject) -> Iterable[Candidate]:
 
 
 def reboot_without_reason(subject: Subject) -> Iterable[Candidate]:
-    """A host of the run boots anew with nothing before it (kind: silent reboot). A power record makes it the supply."""
+    """A host of the run boots anew with nothing before it (kind: silent reboot). A power record makes it the supply,
+    and what the processor tells at the next boot names the part."""
     boots = [e for e in abrupt_boots(subject) if not cleared(e)]
     if not boots:
         return
     power = [e for e in _alive(subject) if "power" in e.tags and e.family == "bmc"]
-    if power:
+    told = [e for e in _alive(subject) if "reset_reason" in e.tags and resolve(e)[0]]
+    if told:
+        component, alt = resolve(told[0])
+        yield Candidate(component, 0.7, told[0].signal, (told[0], *boots), told[0].meaning, "shape", alt or "host.os")
+    elif power:
         yield Candidate(
             "host.power", 0.8, "power_loss", (power[0], *boots), "the BMC saw the host lose power", "shape", "host.os"
         )

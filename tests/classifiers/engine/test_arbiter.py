@@ -61,10 +61,10 @@ def test_a_surer_model_outweighs_a_generic_line_and_the_rule_is_shown():
 
 
 def test_a_model_that_is_not_sure_enough_is_only_shown():
-    d = answer(subject(UNKNOWN_ERROR), thinks("dependency", 0.54), model_threshold=0.6)
+    d = answer(subject(UNKNOWN_ERROR), thinks("dependency", 0.54))
     assert (d.component, d.decided_by) == ("software.bug", "rule")
     assert ("dependency", 0.54) in d.alternatives
-    lower = answer(subject(UNKNOWN_ERROR), thinks("dependency", 0.54))
+    lower = answer(subject(UNKNOWN_ERROR), thinks("dependency", 0.54), model_threshold=0.5)
     assert (lower.component, lower.decided_by) == ("dependency", "model")
 
 

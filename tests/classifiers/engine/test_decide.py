@@ -193,3 +193,30 @@ def test_a_watchdog_speaks_its_waiting_time_after_the_onset() -> None:
     assert late.t is not None
     assert d.onset_us == int((late.t - 600) * 1e6)
     assert any("timed out" in step for step in d.why)
+
+
+def test_an_error_that_channels_died_of_is_a_cause_whatever_its_line_claims():
+    """The driver calls some link errors non-fatal and then names them as the cause of its clean-up."""
+    mild = event("xid.145", "gpu.nvlink", 0, role="symptom", fatal="n", device="pci:0000:66:00")
+    clean = event("xid.45", "symptom_only", 1, role="symptom", device="pci:0000:66:00", back="xid.145")
+    d = decide(subject(mild, clean, run=None), SETTINGS)
+    assert (d.incident, d.component, d.cause) == (True, "gpu.nvlink", "xid.145")
+    assert not decide(subject(mild, run=None), SETTINGS).incident
+    elsewhere = replace(clean, hosts=("n2",), host="n2")
+    assert not decide(subject(mild, elsewhere, run=None), SETTINGS).incident
+
+
+def test_what_the_processor_tells_at_the_next_boot_names_the_part():
+    boot = event("boot_banner", "host_boot", 0, role="symptom", severity="info", tags=frozenset({"boot"}))
+    reason = event(
+        "amd_reset_sync_flood",
+        "host.cpu",
+        3,
+        severity="warning",
+        alt="host.memory",
+        tags=frozenset({"reset_reason"}),
+    )
+    told = decide(subject(boot, reason, run=None), SETTINGS)
+    assert (told.component, told.cause) == ("host.cpu", "amd_reset_sync_flood")
+    assert told.alternatives[0][0] == "host.memory"
+    assert decide(subject(boot, run=None), SETTINGS).component == "host.os"
