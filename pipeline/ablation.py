@@ -39,7 +39,10 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "python": {"python": (), "pytorch": ("shape_mismatch", "sigterm_seen"), "cpp": (), "jax": (), "ray": ()},
     "data": {"pytorch": ("pt_dataloader*", "pt_shm*"), "debug": (), "dependency": ("hf_*",)},
     "dependency": {"dependency": ()},
+    "job": {},
 }
+#: The family of all strong rules of job logs at once.
+EVERYTHING = "job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,13 @@ def _folders() -> dict[str, str]:
 
 def in_family(rule: Rule, family: str) -> bool:
     """Whether a rule is one of those that are switched off for a family."""
-    wanted = FAMILIES[family].get(_folders().get(rule.id, ""))
-    if wanted is None or rule.strength == "weak" or rule.family != "job":
+    if rule.strength == "weak" or rule.family != "job":
+        return False
+    folder = _folders().get(rule.id, "")
+    if family == EVERYTHING:
+        return folder != "markers"
+    wanted = FAMILIES[family].get(folder)
+    if wanted is None:
         return False
     return not wanted or any(rule.id == w or (w.endswith("*") and rule.id.startswith(w[:-1])) for w in wanted)
 

@@ -25,7 +25,7 @@ class Settings(BaseSettings):
     hang_s: float = Field(300.0, description="least time without progress that makes a hang, seconds")
     threshold: float = Field(0.35, description="confidence below which the answer is unknown")
     model: str = Field("shipped", description="text model for what no strong rule decides: shipped, none, or a folder")
-    model_threshold: float = Field(0.5, description="confidence from which the model's word is taken")
+    model_threshold: float = Field(0.7, description="confidence from which the model's word is taken")
     prior: str = Field("none", description="mix that breaks ties of weak evidence: none, llama3, fthsdp, labels")
     opinions: str = Field("all", description="whose opinion counts: all, rules, or text (to measure each alone)")
     episode_gap_s: float = Field(180.0, description="silence that ends a fault episode of a host, seconds")

@@ -29,6 +29,8 @@ SEED = 1
 FOLDS = 5
 #: Inverse strength of the penalty; chosen once on held-out templates of the corpus.
 STRENGTH = 50.0
+#: Least probabilities at which named answers are counted.
+THRESHOLDS = (0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Scores:
     sure_right: int
     calibration: Calibration
     by_component: dict[str, tuple[int, int]]  # component -> (right, n)
+    by_threshold: tuple[tuple[float, int, int], ...] = ()  # (least probability, named answers, right)
 
     @property
     def accuracy(self) -> float:
@@ -147,7 +150,7 @@ def _temperature(z: NDArray[np.float64], member: NDArray[np.float64], truth: Seq
 def _score(samples: Sequence[Sample], table: NDArray[np.float64], components: Sequence[str]) -> Scores:
     """Scores of the corpus' own lines; labelled lines train, they are not scored. table: [samples, components]."""
     pairs: list[tuple[float, bool]] = []
-    sure: list[bool] = []
+    named: list[tuple[float, bool]] = []
     hits: Counter[str] = Counter()
     support: Counter[str] = Counter()
     for sample, row in zip(samples, table, strict=True):
@@ -158,7 +161,11 @@ def _score(samples: Sequence[Sample], table: NDArray[np.float64], components: Se
         pairs.append((float(row[k]), right))
         support[sample.component] += 1
         hits[sample.component] += right
-        if is_named(components[k]) and row[k] >= 0.5:
-            sure.append(right)
+        if is_named(components[k]):
+            named.append((float(row[k]), right))
     by_component = {c: (hits[c], support[c]) for c in sorted(support)}
-    return Scores(len(pairs), sum(hits.values()), len(sure), sum(sure), calibration(pairs), by_component)
+    table_of = {t: [ok for p, ok in named if p >= t] for t in THRESHOLDS}
+    by_threshold = tuple((t, len(kept), sum(kept)) for t, kept in table_of.items())
+    sure = table_of[0.5]
+    total = sum(hits.values())
+    return Scores(len(pairs), total, len(sure), sum(sure), calibration(pairs), by_component, by_threshold)
