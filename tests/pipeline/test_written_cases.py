@@ -29,7 +29,7 @@ def _wrong(report: Report) -> str:
 
 def test_host_kernel_and_cluster_cases():
     report = _report("host")
-    assert report.cases == 52
+    assert report.cases == 64
     assert report.errors == 0
     assert report.strict.k >= 48, _wrong(report)
     assert report.acceptable.k >= 51, _wrong(report)
