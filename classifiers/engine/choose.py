@@ -34,6 +34,9 @@ _ANNOUNCED = re.compile(
     r"|maint\w*[ _-](?:window|reservation|mode|period|starts?|begins?)"
     r"|(?:firmware|driver|kernel|os)[ _-](?:upgrade|rollout)[ _-]window|(?:upgrade|downtime)[ _-]window)\b"
 )
+#: Signals that are consequences where an event with this tag or signal stands before them in the same log: a watchdog
+#: ends its process by an abort, and a rendezvous whose connection broke had lost its other side.
+_AFTER = {"cpp_terminate": "timeout", "fatal_python": "timeout", "pt_rdzv_conn": "store_conn_broke"}
 _HARDWARE = frozenset({"gpu", "net", "host", "facility"})
 
 
@@ -51,9 +54,8 @@ def from_events(subject: Subject) -> list[Candidate]:
     """One candidate an event that may be a cause."""
     out = []
     heavy = [e for e in subject.events if base_weight(e) >= 0.5]
-    timeouts = [e for e in subject.events if "timeout" in e.tags and e.strength != "weak" and not cleared(e)]
     for event in subject.events:
-        if _aborted_by_watchdog(event, timeouts):
+        if _aftermath(event, subject):
             continue
         # Heat and link errors come minutes before the loss that they cause, while training still goes on.
         precursor = cleared(event) and any(linked(event, e) and before(e, event) is not True for e in heavy)
@@ -74,10 +76,16 @@ def from_events(subject: Subject) -> list[Candidate]:
     return out
 
 
-def _aborted_by_watchdog(event: Event, timeouts: Sequence[Event]) -> bool:
-    """Whether a nameless abort of a C++ program follows a time-out in the same log: a watchdog ended the process."""
-    return event.signal == "cpp_terminate" and any(
-        t.source_id == event.source_id and before(t, event) is True for t in timeouts
+def _aftermath(event: Event, subject: Subject) -> bool:
+    """Whether a line is only what a process says that something else ended: see `_AFTER`."""
+    mark = _AFTER.get(event.signal)
+    return mark is not None and any(
+        (mark in e.tags or mark == e.signal)
+        and e.strength != "weak"
+        and e.source_id == event.source_id
+        and before(e, event) is True
+        for e in subject.events
+        if not cleared(e)
     )
 
 

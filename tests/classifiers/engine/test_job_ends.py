@@ -41,3 +41,11 @@ def test_a_nameless_abort_behind_a_time_out_is_the_watchdogs() -> None:
     assert log_only(timeout, after).component == "unknown.nccl_timeout"
     # one that came first is a failure of its own
     assert log_only(said("cpp_terminate", "by_log", 0.5, **abort), timeout).cause == "cpp_terminate"
+
+
+def test_a_rendezvous_whose_connection_broke_lost_its_other_side() -> None:
+    lost = {"role": "either", "fatal": "maybe", "tags": frozenset({"init"})}
+    never_there = said("pt_rdzv_conn", "software.bug", 2, **lost)
+    broke = said("store_conn_broke", "symptom_only", 1, role="symptom", tags=frozenset({"teardown"}))
+    assert log_only(never_there).cause == "pt_rdzv_conn"
+    assert log_only(broke, never_there).component == "unknown"
