@@ -24,7 +24,7 @@ SMALL = {
 
 def _run(folder: Path, preset: str, **over: Any) -> tuple[str, dict[str, Any]]:
     """Simulate and ingest; the warehouse and the totals as planned."""
-    simulate(load_settings(preset, None, **over), folder / "sim")
+    simulate(folder / "sim", load_settings(preset, None, **over))
     url = f"sqlite:///{folder / 'w.db'}"
     result = CliRunner().invoke(
         cli, ["ingest", str(folder / "sim" / "logs"), "--warehouse", url], catch_exceptions=False

@@ -22,7 +22,7 @@ HOSTILE = '<script>window.broken = 1</script><img src=x onerror="window.broken =
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A review of three weeks, with hostile text wherever text of logs can stand."""
+    """A review of three weeks with hostile text wherever text of logs can stand."""
     url = f"sqlite:///{tmp_path_factory.mktemp('review') / 'w.db'}"
     upgrade(url)
     runs, decisions = [], []
@@ -35,8 +35,8 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         runs.append(one)
         component = ("gpu.hbm", "gpu.hbm", "net.fabric", "unknown", "software.bug")[n % 5]
         made = decision(
-            f"r{n}", f"inc-{n}", run=one, component=component, cause=HOSTILE, fault_id=f"f{n}", confidence=0.6 + n / 200,
-            onset_us=start + 10 * HOUR,
+            f"r{n}", f"inc-{n}", run=one, component=component, cause=HOSTILE, fault_id=f"f{n}",
+            confidence=0.6 + n / 200, onset_us=start + 10 * HOUR,
         )  # fmt: skip
         decisions.append(replace(made, summary=f"{n}: {HOSTILE}"))
     with open_store(url) as store:
@@ -63,9 +63,7 @@ def _open(browser: Any, page: Path, theme: str = "light", width: int = 1280) -> 
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(page.as_uri())
     browser.set_script_timeout(30)
-    failed = browser.execute_async_script(
-        "const done = arguments[0]; drawn.then(() => done(null), e => done(String(e)))"
-    )
+    failed = browser.execute_async_script("const d = arguments[0]; drawn.then(() => d(), e => d(String(e)))")
     assert failed is None
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]

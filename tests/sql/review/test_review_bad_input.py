@@ -15,11 +15,13 @@ from sql.store import Store
 from tests.sql.builders import DAY, HOUR, T0, decision, run
 
 #: Keys that design promises.
-KEYS = (
-    "schema cluster since until gpus interruptions unexpected planned scheduler_stops faults mttf_hours node_failure_rate "
-    "ettr effective_training_time startup_seconds checkpoint_seconds recovery_seconds lost_gpu_hours by_component hosts "
-    "diurnal power projection handled_automatically quality to_label coverage unattributed previous"
-).split()
+KEYS = [
+    "schema", "cluster", "since", "until", "gpus", "interruptions", "unexpected", "planned",
+    "scheduler_stops", "faults", "mttf_hours", "node_failure_rate", "ettr", "effective_training_time",
+    "startup_seconds", "checkpoint_seconds", "recovery_seconds", "lost_gpu_hours", "by_component", "hosts",
+    "diurnal", "power", "projection", "handled_automatically", "quality", "to_label", "coverage",
+    "unattributed", "previous",
+]  # fmt: skip
 
 
 def _review(store: Store, *args: Any) -> dict[str, Any]:
