@@ -62,9 +62,7 @@ def moment(dialect: str) -> Callable[[int], Any]:
     return to_datetime if dialect == "postgresql" else iso
 
 
-def upsert(
-    table: Table, dialect: str, *, keep: Sequence[str] = (), least: str = ""
-) -> Any:  # noqa: ANN401 - two dialects' Insert
+def upsert(table: Table, dialect: str, *, keep: Sequence[str] = (), least: str = "") -> Any:  # noqa: ANN401 - two dialects' Insert
     """INSERT that replaces the row of the same primary key; columns in `keep` stay as they are in that row.
 
     least: a column that must not fall: a row with a larger value there is left as it is.
