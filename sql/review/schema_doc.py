@@ -14,9 +14,9 @@ _TYPES = {"UtcMicros": "time", "Str": "text", "JSON": "json", "Double": "real", 
 
 _HEAD = """# The warehouse: tables, views, saved queries
 
-Made from the models by `python -m sql.review.schema_doc`; a test holds it equal to them. Times are UTC: ISO-8601 text of
-27 characters on SQLite, `timestamptz` on PostgreSQL. A key column is marked with *. Columns that end in `_kind`, `_us` and
-`_borrowed` keep a stamp in the frame in which it was printed; those that end in `_at` are derived from them.
+Made from the models by `python -m sql.review.schema_doc`; a test holds it equal to them. Times are UTC: ISO-8601 text
+of 27 characters on SQLite, `timestamptz` on PostgreSQL. A key column is marked with *. Columns that end in `_kind`,
+`_us` and `_borrowed` keep a stamp in the frame in which it was printed; those that end in `_at` are derived from them.
 """
 
 
@@ -56,7 +56,8 @@ def _table(table: Table) -> list[str]:
 def _column(column: Column[object]) -> str:
     kind = _TYPES.get(type(column.type).__name__, type(column.type).__name__.lower())
     null = "" if column.nullable and not column.primary_key else ", never null"
-    return f"| {column.name}{'*' if column.primary_key else ''} | {kind}{null} | {(column.comment or '').replace('|', '/')} |"
+    name = f"{column.name}{'*' if column.primary_key else ''}"
+    return f"| {name} | {kind}{null} | {(column.comment or '').replace('|', '/')} |"
 
 
 if __name__ == "__main__":
