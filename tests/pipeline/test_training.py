@@ -15,6 +15,7 @@ from pipeline.ingest import ingest, reattribute
 from pipeline.training import TrainingError, train_model
 from schemas.settings import Settings
 from sql.store import open_store
+from tests.pipeline.cli.conftest import run
 
 LINE = "acme.errors.GizmoError: the gizmo of the shared hall went blue on all of its sides"
 LOG = (
@@ -56,6 +57,10 @@ def _files(folder: Path) -> dict[str, bytes]:
 def _lower_bar(folder: Path, accuracy: float) -> Path:
     """A copy of the shipped model whose card claims this share of right answers."""
     shutil.copytree(SHIPPED, folder)
+    return _claim(folder, accuracy)
+
+
+def _claim(folder: Path, accuracy: float) -> Path:
     card = json.loads((folder / "card.json").read_text())
     card["held_out_templates"]["accuracy"] = accuracy
     (folder / "card.json").write_text(json.dumps(card))
@@ -166,3 +171,20 @@ def test_one_model_speaks_in_every_path(tmp_path: Path, job: Path, warehouse: st
     for name in ("component", "cause", "confidence", "decided_by", "alternatives", "model_version", "why"):
         assert getattr(stored, name) == getattr(direct, name)
     assert stored.model_version == str(read_card(SHIPPED)["version"])
+
+
+def test_the_command_says_what_came_of_it(tmp_path: Path, small: Path):
+    out = _lower_bar(tmp_path / "model", 0.0)
+    taken = run("train", "--out", out, "--corpus", small)
+    assert taken.exit_code == 0
+    assert f"current: model {read_card(SHIPPED)['version'] + 1}" in taken.output
+    _claim(out, 0.999)
+    refused = run("train", "--out", out, "--corpus", small, "--seed", "2", "--format", "json")
+    assert refused.exit_code == 1
+    document = json.loads(refused.output)
+    assert document["current"] is False
+    assert "held-out templates" in document["reasons"][0]
+    (small / "few.tsv").write_text("\t".join(COLUMNS) + "\n")
+    broken = run("train", "--out", out, "--corpus", small)
+    assert broken.exit_code == 2
+    assert "at least two components" in broken.stderr
