@@ -45,6 +45,7 @@ KNOWN_TAGS = frozenset(
         "boot",
         "planned_boot",
         "unclean",
+        "driver_frame",
         "driver_load",
         "recovered",
         "cancel",

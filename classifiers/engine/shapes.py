@@ -81,6 +81,24 @@ def reboot_without_reason(subject: Subject) -> Iterable[Candidate]:
         )
 
 
+def crash_in_driver(subject: Subject) -> Iterable[Candidate]:
+    """A kernel bug whose instruction lies in the GPU driver (kind: oops in a module). A lock-up there says nothing:
+    it is as often a device that does not answer."""
+    alive = _alive(subject)
+    crashes = [e for e in alive if e.signal == "kernel_oops"]
+    for crash in crashes:
+        frames = [e for e in alive if "driver_frame" in e.tags and _same_minute(crash, e)]
+        if frames:
+            why = "the kernel crashed inside the GPU driver"
+            yield Candidate("software.driver", 0.75, "driver_oops", (crash, *frames), why, "shape", "host.os")
+
+
+def _same_minute(a: Event, b: Event) -> bool:
+    if a.source_id != b.source_id:
+        return False
+    return a.t is None or b.t is None or abs(a.t - b.t) <= 60.0
+
+
 def first_contact_failed(subject: Subject) -> Iterable[Candidate]:
     """The network of a job fails before its first step: set-up, not a part (kind: RDMA error at first collective)."""
     run = subject.run
@@ -313,6 +331,7 @@ SHAPES: Sequence[Shape] = (
     taken_by_a_person,
     lost_together,
     reboot_without_reason,
+    crash_in_driver,
     first_contact_failed,
     ranks_out_of_step,
     unrelated_crashes,

@@ -31,10 +31,10 @@ def test_host_kernel_and_cluster_cases():
     report = _report("host")
     assert report.cases == 64
     assert report.errors == 0
-    assert report.strict.k >= 48, _wrong(report)
-    assert report.acceptable.k >= 51, _wrong(report)
-    assert report.false_alarms == 0, _wrong(report)
-    assert report.wrong_sure == 0, _wrong(report)
+    assert report.strict.k >= 59, _wrong(report)
+    assert report.acceptable.k >= 62, _wrong(report)
+    assert report.false_alarms <= 1, _wrong(report)
+    assert report.wrong_sure <= 1, _wrong(report)
 
 
 @pytest.mark.parametrize("file", sorted(CASES.rglob("case.json")), ids=lambda p: p.parent.name)

@@ -220,3 +220,14 @@ def test_what_the_processor_tells_at_the_next_boot_names_the_part():
     assert (told.component, told.cause) == ("host.cpu", "amd_reset_sync_flood")
     assert told.alternatives[0][0] == "host.memory"
     assert decide(subject(boot, run=None), SETTINGS).component == "host.os"
+
+
+def test_a_crash_inside_the_driver_is_the_drivers_and_a_lock_up_there_is_not():
+    crash = event("kernel_oops", "host.os", 0, role="either", severity="critical", fatal="maybe")
+    crash = replace(crash, tags=frozenset({"process_hit"}))
+    frame = event("oops_in_driver", "software.driver", 1, role="symptom", fatal="n", tags=frozenset({"driver_frame"}))
+    d = decide(subject(crash, frame, run=None), SETTINGS)
+    assert (d.component, d.cause, d.alternatives[0][0]) == ("software.driver", "driver_oops", "host.os")
+    assert decide(subject(crash, run=None), SETTINGS).component == "host.os"
+    stuck = event("soft_lockup", "host.os", 0, role="symptom", fatal="maybe", tags=frozenset({"process_hit"}))
+    assert decide(subject(stuck, frame, run=None), SETTINGS).component != "software.driver"
