@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from classifiers.api import Meaning, Rule
 from classifiers.matching.anchors import Anchor, parse_anchor
+
+if TYPE_CHECKING:
+    from classifiers.matching.re2_engine import Re2Engine
 
 
 def _rank(rule: Rule) -> int:
@@ -20,6 +24,10 @@ def _rank(rule: Rule) -> int:
 def specificity(rule: Rule) -> tuple[int, int, str]:
     """Sort key, most specific first: by rank, then the longer pattern."""
     return (_rank(rule), -len(rule.pattern), rule.id)
+
+
+#: From so many texts on, building an automaton over all anchors (about 60 ms) pays.
+MANY_TEXTS = 300
 
 
 class RulesetImpl:
@@ -36,6 +44,11 @@ class RulesetImpl:
         self.rules: Mapping[str, Rule] = {r.id: r for r in ordered}
         self._order = {r.id: i for i, r in enumerate(ordered)}
         self._compiled: dict[str, re.Pattern[str]] = {}
+        self._asked = 0
+        self._set: Re2Engine | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_set": None, "_asked": 0}  # native memory stays behind
 
     @cached_property
     def anchors(self) -> tuple[tuple[Anchor, tuple[str, ...]], ...]:
@@ -60,7 +73,15 @@ class RulesetImpl:
         return [re.compile(a.text) for a in self._finders[2]]
 
     def candidates(self, text: str) -> set[str]:
-        """Ids of the rules one of whose anchors is in the text."""
+        """Ids of the rules one of whose anchors is in the text.
+
+        The first texts are searched anchor by anchor; a process that asks often gets one automaton for all of them.
+        """
+        if self._set is not None:
+            return self._set.rules_on(text)
+        self._asked += 1
+        if self._asked > MANY_TEXTS:
+            self._set = self._automaton()
         literal, nocase, _, regex_ids = self._finders
         found: set[str] = set()
         for needle, ids in literal.items():
@@ -75,6 +96,15 @@ class RulesetImpl:
             if pattern.search(text):
                 found.update(ids)
         return found
+
+    def _automaton(self) -> Re2Engine | None:
+        from classifiers.matching.engines import anchor_table
+
+        try:
+            from classifiers.matching.re2_engine import Re2Engine
+        except ImportError:
+            return None
+        return Re2Engine(anchor_table(self, ()))
 
     def pattern(self, rule_id: str) -> re.Pattern[str]:
         """The compiled pattern of a rule."""

@@ -46,6 +46,11 @@ class Re2Engine:
             self._set.Add(regex)
         self._set.Compile()
 
+    def rules_on(self, text: str) -> set[str]:
+        """Ids of the rules one of whose anchors is in the text."""
+        found = self._set.Match(text.encode("utf-8", "surrogateescape"))
+        return {rule_id for i in found or () for rule_id in self.rule_ids[i]}
+
     def __reduce__(self) -> NoReturn:
         msg = "a scan engine is not pickled: build it in each worker with make_engine"
         raise TypeError(msg)
