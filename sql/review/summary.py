@@ -36,7 +36,7 @@ def summarise(rows: Rows) -> Json:
     since = None if rows.since_us is None else rows.since_us / 1e6
     until = None if rows.until_us is None else rows.until_us / 1e6
     marks = marks_by_source(rows["review_checkpoint_marks"])
-    tasks = training.tasks(rows["review_attempts"], marks, since, until, training.undated(rows["review_throughput"]))
+    tasks = training.tasks(rows["review_attempts"], marks, since, until, training.dated(rows["review_throughput"]))
     main = tasks[0] if tasks else None
     incidents = rows["review_incidents"]
     stopped = [r for r in incidents if r["kind"] == "job_interruption"]

@@ -81,14 +81,14 @@ class Task:
         return self.active_s * (self.gpus or 1)
 
 
-def undated(rows: Iterable[Row]) -> frozenset[str]:
-    """Attempts whose first step lines carry no stamp of their own: when their training began is not known."""
+def dated(rows: Iterable[Row]) -> frozenset[str]:
+    """Attempts whose first step lines carry stamps of their own; of others it is not known when training began."""
     first: dict[str, tuple[int, bool]] = {}
     for row in rows:
         key = row["run_key"]
         if key is not None and (key not in first or int(row["cell"]) < first[key][0]):
             first[key] = (int(row["cell"]), bool(row["first_borrowed"]))
-    return frozenset(key for key, (_, borrowed) in first.items() if borrowed)
+    return frozenset(key for key, (_, borrowed) in first.items() if not borrowed)
 
 
 def tasks(
@@ -96,14 +96,14 @@ def tasks(
     marks: Mapping[tuple[str, str], list[Mark]],
     since: float | None,
     until: float | None,
-    without: frozenset[str] = frozenset(),
+    with_first_step: frozenset[str] = frozenset(),
 ) -> list[Task]:
-    """Tasks of a period, the one with the most GPU-hours first. without: attempts whose first step has no own stamp."""
+    """Tasks of a period, the one with the most GPU-hours first. with_first_step: attempts whose first step is dated."""
     held: dict[tuple[str, str, str, str], list[Attempt]] = defaultdict(list)
     for row in rows:
         attempt = _attempt(row, marks)
         if attempt is not None:
-            if attempt.run_key in without:
+            if attempt.run_key not in with_first_step:
                 attempt.first_progress = None
             name = row["name"] or row["job_id"] or row["run_key"]
             held[(row["cluster"], row["user_name"] or "", row["account"] or "", name)].append(attempt)
@@ -185,17 +185,22 @@ def _keep(attempts: Sequence[Attempt]) -> None:
             bound = None
 
 
+#: Steps after the last printed one count up to this many; a longer silence is a stall, told by its onset.
+_UNPRINTED = 60
+
+
 def _lost(a: Attempt, kept_last: int) -> float | None:
     """Seconds of training after the last kept step until the interruption."""
     if a.step_s is None or a.last_step is None:
         return None
-    behind = 0.0
-    stopped = min(x for x in (a.onset, a.end, float("inf")) if x is not None)
-    if a.last_progress is not None and stopped != float("inf") and kept_last <= a.last_step:
-        # Steps after the last printed one: at most as many as lie between two printed lines, which is not known; a
-        # stall is told by its onset.
-        behind = min(max(stopped - a.last_progress, 0.0), 60 * a.step_s)
-    return max(0, a.last_step - kept_last) * a.step_s + behind
+    printed = max(0, a.last_step - kept_last) * a.step_s
+    stopped = min((x for x in (a.onset, a.end) if x is not None), default=None)
+    if a.last_progress is None or stopped is None:
+        return printed
+    # A save behind the last printed step moves the moment from which work is lost.
+    known = a.last_progress + max(0, kept_last - a.last_step) * a.step_s
+    known += sum(s.took or 0.0 for s in a.saves if s.step is not None and s.step >= a.last_step)
+    return printed + min(max(stopped - known, 0.0), _UNPRINTED * a.step_s)
 
 
 def _waits(attempts: Sequence[Attempt]) -> None:
