@@ -33,7 +33,9 @@ def _host(subject: Subject, root: Event | None) -> str | None:
         return subject.host or None
     if len(run.nodes) == 1:
         return run.nodes[0]
-    return None
+    # what a launcher says of the rank that crashed
+    crashed = {e.host for e in subject.events if "crash" in e.tags and e.family == "job" and e.host and not cleared(e)}
+    return crashed.pop() if len(crashed) == 1 else None
 
 
 def _rank(subject: Subject, root: Event | None) -> int | None:

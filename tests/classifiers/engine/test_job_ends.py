@@ -49,3 +49,10 @@ def test_a_rendezvous_whose_connection_broke_lost_its_other_side() -> None:
     broke = said("store_conn_broke", "symptom_only", 1, role="symptom", tags=frozenset({"teardown"}))
     assert log_only(never_there).cause == "pt_rdzv_conn"
     assert log_only(broke, never_there).component == "unknown"
+
+
+def test_the_launcher_names_the_host_of_the_rank_that_crashed() -> None:
+    crash = said("glog_signal", "software.bug", 1, role="either", fatal="maybe", tags=frozenset({"crash"}))
+    named = said("mpirun_crash", "software.bug", 2, role="either", fatal="maybe", host="n2", tags=frozenset({"crash"}))
+    assert log_only(crash).first_host is None
+    assert log_only(crash, named).first_host == "n2"
