@@ -42,17 +42,21 @@ class Rows:
         return self.tables[name]
 
 
+#: What an attempt kept is told by the attempts beside it, which may lie outside of the period.
+_BESIDE_US = 2 * 86_400_000_000
+_WIDER = ("review_attempts", "review_checkpoint_marks")
+
+
 def read(store: Store, cluster: str | None, since_us: int | None, until_us: int | None) -> Rows:
-    """Run all queries of the review for one period."""
-    given: dict[str, str | float | None] = {"cluster": cluster}
-    period = {
-        **given,
-        "since": iso(since_us) if since_us is not None else None,
-        "until": iso(until_us) if until_us is not None else None,
-    }
+    """Run all queries of the review for one period; attempts and their checkpoints from two days around it."""
     tables = {}
     for name, timed in QUERIES.items():
-        columns, rows = run_query(store, name, period if timed else given)
+        given: dict[str, str | float | None] = {"cluster": cluster}
+        if timed:
+            wider = _BESIDE_US if name in _WIDER else 0
+            given["since"] = None if since_us is None else iso(since_us - wider)
+            given["until"] = None if until_us is None else iso(until_us + wider)
+        columns, rows = run_query(store, name, given)
         tables[name] = [dict(zip(columns, row, strict=True)) for row in rows]
     return Rows(cluster, since_us, until_us, tables)
 

@@ -113,7 +113,8 @@ def tasks(
         _keep(attempts)
         _waits(attempts)
         elapsed, active = _elapsed(attempts, since, until)
-        out.append(Task(key, attempts, elapsed, active))
+        if active > 0 or (since is None and until is None):
+            out.append(Task(key, attempts, elapsed, active))
     return sorted(out, key=lambda t: (-t.weight, t.key))
 
 
