@@ -142,14 +142,15 @@ def affected_episodes(scope: Scope, episodes: Sequence[Subject], settings: Setti
     gap = int(max(settings.episode_gap_s, SITE_S) * 1e6) + 1_000_000
     spans = {s.key: subject_span(s) for s in episodes}
     while True:
-        hit = [s for s in episodes if _meets(spans[s.key], scope.span, gap)]
+        hit = [s for s in episodes if meets(spans[s.key], scope.span, gap)]
         grown = join_spans([scope.span, *(spans[s.key] for s in hit)])
         if grown == scope.span:
             return hit, scope
         scope = replace(scope, span=grown)
 
 
-def _meets(span: Span | None, other: Span | None, gap: int) -> bool:
+def meets(span: Span | None, other: Span | None, gap: int) -> bool:
+    """Whether an episode of these times may touch what happened in the other ones."""
     if span is None:
         return True  # no clock: always read, always decided
     return other is not None and span[1] + gap >= other[0] and span[0] - gap <= other[1]

@@ -22,6 +22,7 @@ from pipeline.affected import (
     affected_episodes,
     affected_runs,
     join_spans,
+    meets,
     run_span,
     scope_of,
     subject_span,
@@ -30,6 +31,7 @@ from pipeline.analyse import decide_all
 from pipeline.events import Placed, place_signals
 from pipeline.join import join
 from pipeline.place import Clock, place
+from pipeline.reading import Reading, episode_gap, read_for_runs, read_for_scope
 from pipeline.runs import assemble
 from pipeline.ticket_load import PREFIX as TICKETS
 from pipeline.writeback import (
@@ -124,7 +126,10 @@ def redecide(
     stages = _Stages()
     sources = store.read_sources(cluster)
     known = {s.source_id: s for s in sources}
-    facts = Facts(sources, store.read_signals(cluster), store.read_progress(cluster), store.read_fragments(cluster))
+    episodes, unknown = store.read_episodes(cluster)
+    everything = touched is None or any(not key.startswith(TICKETS) for key in unknown)
+    signals = store.read_signals(cluster) if everything else read_for_runs(store, cluster, sources)
+    facts = Facts(sources, signals, store.read_progress(cluster), store.read_fragments(cluster))
     stages.done("read")
     clocks = place(facts.sources, facts.fragments, settings)
     stages.done("place")
@@ -138,23 +143,37 @@ def redecide(
         renew = (set(touched) | moved) & known.keys()
         scope = scope_of(renew, sources, clocks, before, runs, settings)
         scope = _with_old_times(store, cluster, scope, [known[sid] for sid in sorted(moved & known.keys())])
+    reading = Reading(facts.signals, None)
+    if not everything:
+        reading = read_for_scope(store, cluster, scope, runs, renew, facts.signals, settings)
+        facts = replace(facts, signals=reading.signals)
     placed = place_signals(facts, clocks, ruleset)
     n_placed = write_placements(store, cluster, placed, renew)
     write_progress(store, cluster, facts.progress, renew, before, runs, clocks)
     write_coverage(store, cluster, [known[sid] for sid in sorted(renew)], clocks)
     write_hosts(store, cluster, sources, clocks)
     stages.done("placements")
-    subjects, scope, valid = _subjects(facts, scope, runs, clocks, ruleset, settings, placed)
+    subjects, grown, valid, spans = _subjects(facts, scope, runs, clocks, ruleset, settings, placed)
+    retract = _gone(store, cluster, grown, valid, episodes, reading, settings)
+    if retract is None:  # something reaches out of what was read
+        reading = Reading(store.read_signals(cluster), None)
+        facts = replace(facts, signals=reading.signals)
+        placed = place_signals(facts, clocks, ruleset)
+        subjects, grown, valid, spans = _subjects(facts, scope, runs, clocks, ruleset, settings, placed)
+        retract = _gone(store, cluster, grown, valid, episodes, reading, settings)
     if span is not None:
         subjects = [s for s in subjects if _within(s, span, settings)]
     stages.done("join")
-    retract = _retract(store, cluster, scope, valid)
+    retract = retract or []
     batches = (subjects[i : i + BATCH] for i in range(0, len(subjects), BATCH))
     decide = map_batches or in_process(settings, ruleset.number)
     decisions = [d for batch in decide(batches) for d in batch]
     stages.done("decide")
+    sure = spans.keys() if reading.window is None else {s.key for s in subjects}
+    store.write_episodes(cluster, {key: times for key, times in spans.items() if key in sure})
     aliases = moved_incidents(before, moves or {})
     written, retracted, changes = replace_all(store, cluster, decisions, retract, aliases)
+    store.write_episodes(cluster, {}, [key for key in retract if key in episodes])
     # Runs and clocks come last: what differs from them is what a killed process has not decided yet.
     same = {run.run_key: run for run in before}
     gone = same.keys() - {run.run_key for run in runs}
@@ -203,15 +222,16 @@ def _subjects(
     ruleset: Ruleset,
     settings: Settings,
     placed: Sequence[Placed],
-) -> tuple[list[Subject], Scope, frozenset[str]]:
-    """Subjects to decide, the scope that they fill, and the keys of all subjects that exist."""
+) -> tuple[list[Subject], Scope, frozenset[str], dict[str, Span | None]]:
+    """Subjects to decide, the scope that they fill, all keys, and the times of the episodes that were seen."""
     if scope.empty:
-        return [], scope, frozenset(run.run_key for run in runs)
+        return [], scope, frozenset(run.run_key for run in runs), {}
     subjects = join(runs, facts, clocks, ruleset, settings, placed)
     keys = affected_runs(scope, runs, settings)
     episodes, scope = affected_episodes(scope, [s for s in subjects if s.run is None], settings)
     wanted = keys | {s.key for s in episodes}
-    return [s for s in subjects if s.key in wanted], scope, frozenset(s.key for s in subjects)
+    spans = {s.key: subject_span(s) for s in subjects if s.run is None}
+    return [s for s in subjects if s.key in wanted], scope, frozenset(s.key for s in subjects), spans
 
 
 def _within(subject: Subject, span: Span, settings: Settings) -> bool:
@@ -219,8 +239,35 @@ def _within(subject: Subject, span: Span, settings: Settings) -> bool:
     return mine is None or (mine[1] >= span[0] and mine[0] <= span[1])
 
 
-def _retract(store: Store, cluster: str, scope: Scope, valid: Collection[str]) -> list[str]:
-    """Stored subjects that exist no more; a site's own tickets are nobody's to retract."""
+def _gone(
+    store: Store,
+    cluster: str,
+    scope: Scope,
+    valid: Collection[str],
+    episodes: Mapping[str, Span | None],
+    reading: Reading,
+    settings: Settings,
+) -> list[str] | None:
+    """Stored subjects that exist no more; None where it takes more than what was read to know.
+
+    All runs are known. An episode that does not meet the scope stands as it is.
+    """
     if scope.empty:
         return []
-    return sorted(key for key in store.subject_keys(cluster) - frozenset(valid) if not key.startswith(TICKETS))
+    gap = episode_gap(settings)
+    if not reading.holds(scope.span, gap):
+        return None
+    # a site's own tickets are nobody's to retract
+    missing = {key for key in store.subject_keys(cluster) - frozenset(valid) if not key.startswith(TICKETS)}
+    if reading.window is None:
+        return sorted(missing)
+    out = []
+    for key in sorted(missing):
+        span = episodes.get(key)
+        if key in episodes and span is not None:
+            if not meets(span, scope.span, gap):
+                continue
+            if not reading.holds(span, gap):
+                return None
+        out.append(key)
+    return out

@@ -78,6 +78,13 @@ def read_signals(
     return tuple(found)
 
 
+def read_signals_with(connection: Connection, cluster: str, text: str) -> tuple[Any, ...]:
+    """Signals whose text holds this, sorted by id."""
+    (query,) = _chosen(SIGNALS, cluster, None)
+    found = connection.execute(query.where(signals.c.text.contains(text, autoescape=True))).mappings()
+    return tuple([SIGNALS.fact(row) for row in found])
+
+
 def update_placements(connection: Connection, rows: Iterable[Placement], cluster: str | None) -> int:
     """Fill the derived columns of signals; returns the number of rows given."""
     statement = (

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from schemas.facts import Facts, ProgressFact, RunFragment, SignalFact, SourceFact
 from schemas.subject import Decision, JobRun
+from sql import episodes as _episodes
 from sql import load as _load
 from sql import models
 from sql import read as _read
@@ -236,6 +237,11 @@ class Store:
                 connection, cluster, source_ids, since_us, until_us, include_untimed=include_untimed
             )
 
+    def read_signals_with(self, cluster: str, text: str) -> tuple[SignalFact, ...]:
+        """Signals whose text holds this, sorted by id."""
+        with self.reading() as connection:
+            return _read.read_signals_with(connection, cluster, text)
+
     def read_facts(self, cluster: str) -> Facts:
         """Everything that is known of a cluster, for a diagnosis that adds its history. Quarantine is left out."""
         return Facts(
@@ -354,6 +360,18 @@ class Store:
                 host=host,
                 incidents_only=incidents_only,
             )
+
+    def read_episodes(self, cluster: str) -> tuple[dict[str, tuple[int, int] | None], frozenset[str]]:
+        """(decided episode -> its times, None without a clock; episodes whose times are not known)."""
+        with self.reading() as connection:
+            return _episodes.read_spans(connection, cluster)
+
+    def write_episodes(
+        self, cluster: str, spans: Mapping[str, tuple[int, int] | None], gone: Collection[str] = ()
+    ) -> None:
+        """Note the times of episodes; forget those that are gone."""
+        with self.writing(cluster) as connection:
+            _episodes.write_spans(connection, cluster, spans, gone)
 
     def subject_keys(self, cluster: str) -> frozenset[str]:
         """Keys of all subjects that have a decision; those that no longer exist are to be retracted."""

@@ -1,7 +1,15 @@
 """Tables of the warehouse, split by concern: facts, runs, decisions, operations. `metadata` holds them all."""
 
 from sql.models.base import metadata
-from sql.models.decisions import decisions, evidence, fault, health_events, incident_aliases, incident_revisions
+from sql.models.decisions import (
+    decisions,
+    episodes,
+    evidence,
+    fault,
+    health_events,
+    incident_aliases,
+    incident_revisions,
+)
 from sql.models.facts import coverage, quarantine, run_fragments, signals, sources, stream_progress, training_progress
 from sql.models.operations import actions, components, ingests, labels, meta, telemetry_hourly
 from sql.models.runs import hosts, job_runs
@@ -11,6 +19,7 @@ __all__ = [
     "components",
     "coverage",
     "decisions",
+    "episodes",
     "evidence",
     "fault",
     "health_events",

@@ -137,6 +137,16 @@ health_events = Table(
     comment="faults that interrupted nothing",
 )
 
+episodes = Table(
+    "episodes",
+    metadata,
+    cluster_column(),
+    Column("subject_key", Str, primary_key=True),
+    Column("from_us", BigInteger, comment="first event, us since 1970; null without a clock"),
+    Column("to_us", BigInteger),
+    comment="times of the host episodes that have a decision",
+)
+
 fault = Table(
     "fault",
     metadata,
