@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from classifiers.api import Ruleset
@@ -181,10 +181,12 @@ def join(
     ruleset: Ruleset,
     settings: Settings,
     placed: Sequence[Placed] | None = None,
+    only: Collection[str] | None = None,
 ) -> list[Subject]:
     """All subjects of these facts, sorted by key: one a run, one a fault episode of a host.
 
-    placed: what `place_signals` gives of these facts, for callers that need it as well.
+    placed: what `place_signals` gives of these facts, for callers that need it as well. only: keys of the runs that are
+    wanted; all take what is theirs, so that episodes are the same.
     """
     if placed is None:
         placed = place_signals(facts, clocks, ruleset)
@@ -211,7 +213,9 @@ def join(
     site.sort(key=lambda p: (p.t or 0, p.fact.signal_id))
     by_host = _by_host(placed)
     subjects = [
-        _run_subject(run, of_run, joiner, sources, progress, clocks, site, by_host, settings) for run in joiner.runs
+        _run_subject(run, of_run, joiner, sources, progress, clocks, site, by_host, settings)
+        for run in joiner.runs
+        if only is None or run.run_key in only
     ]
     with_runs = frozenset(joiner.roots)
     hostly = [p for p in loose if p.family != "job" or (p.root not in with_runs and SITE_TAGS & p.meaning.tags)]

@@ -226,12 +226,13 @@ def _subjects(
     """Subjects to decide, the scope that they fill, all keys, and the times of the episodes that were seen."""
     if scope.empty:
         return [], scope, frozenset(run.run_key for run in runs), {}
-    subjects = join(runs, facts, clocks, ruleset, settings, placed)
     keys = affected_runs(scope, runs, settings)
+    subjects = join(runs, facts, clocks, ruleset, settings, placed, keys)
     episodes, scope = affected_episodes(scope, [s for s in subjects if s.run is None], settings)
     wanted = keys | {s.key for s in episodes}
     spans = {s.key: subject_span(s) for s in subjects if s.run is None}
-    return [s for s in subjects if s.key in wanted], scope, frozenset(s.key for s in subjects), spans
+    valid = frozenset(run.run_key for run in runs) | frozenset(spans)
+    return [s for s in subjects if s.key in wanted], scope, valid, spans
 
 
 def _within(subject: Subject, span: Span, settings: Settings) -> bool:
