@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reattribute": ("reattribute", "Decide again from stored facts and print what changed."),
     "explain": ("explain", "Show the time line of one incident, and why this cause and not the next."),
     "collect": ("collect", "Print the commands that fetch missing evidence, host by host."),
-    "review": ("review", "Write the reliability review of a period: rates with intervals, costs, hosts, and what changed."),
+    "review": ("review", "Write the reliability review of a period: rates, costs, hosts, and what changed."),
     "query": ("query", "Run a saved query on the warehouse."),
     "tickets": ("tickets", "Load a site's own fault history as labelled incidents."),
     "label": ("label", "Record a reviewer's word on an incident; it wins over any decision."),

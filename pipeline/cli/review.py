@@ -36,7 +36,7 @@ def command(
     output: Path | None,
     warehouse: str,
 ) -> None:
-    """Write the reliability review of a period: rates with intervals, costs, hosts, and what changed."""
+    """Write the reliability review of a period: rates, costs, hosts, and what changed."""
     from pipeline.review import render, review
     from sql.store import open_store
 
