@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from benchmarks.texts import write_job_log, write_syslog
-from pipeline.scan import scan_engine, scan_source
+from pipeline.scanning.scan import scan_engine, scan_source
 from pipeline.sources import Source, discover
 from schemas.settings import Settings
 
@@ -72,7 +72,7 @@ def _args(workers: int) -> list[str]:
 
 
 def _beam(root: Path, settings: Settings, workers: int) -> dict[str, float]:
-    from pipeline.ingest import scan_sources
+    from pipeline.warehouse.ingest import scan_sources
 
     sources = _sources(root, settings)
     with tempfile.TemporaryDirectory() as warm, tempfile.TemporaryDirectory() as folder:
@@ -83,7 +83,7 @@ def _beam(root: Path, settings: Settings, workers: int) -> dict[str, float]:
 
 
 def _ingest(root: Path, settings: Settings, workers: int) -> dict[str, float]:
-    from pipeline.ingest import ingest, scan_sources
+    from pipeline.warehouse.ingest import ingest, scan_sources
 
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm"

@@ -13,8 +13,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from pipeline.ablation import FAMILIES, PARTS, leave_out
-from pipeline.scoring import wilson
+from pipeline.measuring.ablation import FAMILIES, PARTS, leave_out
+from pipeline.measuring.scoring import wilson
 from schemas.settings import Settings
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from benchmarks.texts import write_job_log, write_syslog
 from classifiers.knowledge import load_ruleset
 from classifiers.knowledge.ruleset import RulesetImpl
-from pipeline.scan import scan_engine, scan_source
+from pipeline.scanning.scan import scan_engine, scan_source
 from pipeline.sources import Source, discover
 from schemas.settings import Settings
 

@@ -11,7 +11,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from pipeline.ingest import ingest
+from pipeline.warehouse.ingest import ingest
 from schemas.settings import Settings
 from sql.store import open_store
 from tests.pipeline.tiny_sites import SITES, Site, write

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from classifiers.api import Ruleset
 from classifiers.engine import decide
 from classifiers.text.shipped import scorer_for
-from pipeline.join import join
-from pipeline.place import Clock, place
-from pipeline.runs import assemble
+from pipeline.joining.join import join
+from pipeline.placing.place import Clock, place
+from pipeline.runs.assemble import assemble
 from schemas.facts import Facts
 from schemas.settings import Settings
 from schemas.subject import Decision, JobRun, Subject

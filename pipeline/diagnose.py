@@ -76,7 +76,7 @@ def diagnose(
         ruleset: other knowledge than the installed one.
     """
     from classifiers.knowledge import load_ruleset
-    from pipeline.scan import scan_paths
+    from pipeline.scanning.scan import scan_paths
 
     ruleset = ruleset or load_ruleset()
     if store is None:
@@ -100,7 +100,7 @@ def diagnose(
 
 def _beside(store: Store, paths: Sequence[str | Path], settings: Settings, ruleset: RulesetImpl) -> tuple[Facts, Facts]:
     """(facts of the inputs, these with the warehouse's), each file under the id that it has beside the others."""
-    from pipeline.scan import scan_sources
+    from pipeline.scanning.scan import scan_sources
     from pipeline.sources import Source, discover
     from pipeline.sources.split import settle
     from schemas.facts import merge_facts

@@ -412,7 +412,7 @@ def find_stamp(text: str) -> Found | None:
 def printed_offset(text: str) -> str:
     """The offset that the stamp near a line's start is printed with, as `+08:00`; "" for none, zero or a zone's name.
 
-    Who prints an offset tells in which zone the other clocks around it are likely to be (`pipeline.place`).
+    Who prints an offset tells in which zone the other clocks around it are likely to be (`pipeline.placing.place`).
     """
     m = _PRINTED.search(text, 0, NEAR)
     if m is None or (m[1][1:] == "00" and m[2] == "00"):

@@ -71,7 +71,7 @@ class DecideSubjects(beam.PTransform[PCollection[str], PCollection[tuple[str, in
 
 @dataclass(frozen=True, slots=True)
 class BeamBatches:
-    """Decides batches of subjects through Beam; takes the place of a plain loop in `pipeline.redecide`.
+    """Decides batches of subjects through Beam; takes the place of a plain loop in `pipeline.warehouse.redecide`.
 
     decider: importable factory, called once per worker. folder: empty, reachable for workers and this process.
     """

@@ -1,6 +1,7 @@
 """The workers of the facts graph: how inputs are split and ranges scanned, built once per process.
 
-Plain functions around `pipeline.sources` and `pipeline.scan`; Hyperscan databases cannot be pickled, so the ruleset
+Plain functions around `pipeline.sources` and `pipeline.scanning.scan`; Hyperscan databases cannot be pickled, so the
+ruleset
 and the engine are made where they are used. Plain files travel range by range; the members of a packed archive travel
 together and in order, so that it is unpacked once.
 """
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from pipeline.beam.coders import pack, unpack
 from pipeline.beam.elements import RECEIPT, Receipt, Row, fact_rows, row
 from pipeline.beam.transforms import Splitter, Work, Worker
-from pipeline.scan import scan_engine, scan_range
+from pipeline.scanning.scan import scan_engine, scan_range
 from pipeline.sources import Range, Source, ranges
 from pipeline.sources.streams import close_kept
 from schemas.facts import Facts

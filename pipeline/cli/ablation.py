@@ -14,8 +14,8 @@ from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from classifiers.calibration import Calibration
-    from pipeline.ablation import Part, WithoutFamily
-    from pipeline.scoring import Share
+    from pipeline.measuring.ablation import Part, WithoutFamily
+    from pipeline.measuring.scoring import Share
 
 #: Confidences at which coverage and precision are printed.
 _STEPS = (0.35, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -23,7 +23,7 @@ _STEPS = (0.35, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 def show_ablation(folder: Path, settings: Settings, output_format: str, picture: Path | None) -> None:
     """Rules alone, text model alone, both: scores, calibration, coverage against precision."""
-    from pipeline.ablation import ablate, as_dict
+    from pipeline.measuring.ablation import ablate, as_dict
 
     parts = ablate(folder, settings)
     if picture is not None:
@@ -68,7 +68,7 @@ def _share(share: Share) -> str:
 
 def show_without(folder: Path, families: Sequence[str], settings: Settings, output_format: str) -> None:
     """The cases of rule families with their rules off."""
-    from pipeline.ablation import leave_out
+    from pipeline.measuring.ablation import leave_out
 
     found = [leave_out(folder, family, settings, muted=muted) for family in families for muted in (False, True)]
     if output_format == "json":
@@ -99,7 +99,7 @@ def _row(found: WithoutFamily) -> tuple[object, ...]:
 
 def draw(parts: Sequence[Part], path: Path) -> None:
     """Coverage against precision as a picture (svg, png, html by the path's ending). Needs the extra [report]."""
-    from pipeline.evaluate import EvaluationError
+    from pipeline.measuring.evaluate import EvaluationError
 
     try:
         import altair

@@ -13,7 +13,7 @@ from pipeline.cli.options import examples, format_option, settings, settings_opt
 from pipeline.cli.output import emit_json, emit_table, plain
 
 if TYPE_CHECKING:
-    from pipeline.scoring import Constant, Report, Share, Verdict
+    from pipeline.measuring.scoring import Constant, Report, Share, Verdict
 
 
 @click.command(
@@ -62,15 +62,15 @@ def command(
     DIR holds folders with a case.json, or files with a labels_dev.tsv. Each case is copied to a neutral place, so that
     no name gives its answer away. Beside the score stands what fixed answers would get on the same cases.
     """
-    from pipeline.evaluate import default_diagnose, evaluate
+    from pipeline.measuring.evaluate import default_diagnose, evaluate
 
     chosen = settings(cluster, tz, engine, assignments)
     if picture is not None and not ablate:
         msg = "--picture goes with --ablate"
         raise click.UsageError(msg)
     if families:
-        from pipeline.ablation import FAMILIES
         from pipeline.cli.ablation import show_without
+        from pipeline.measuring.ablation import FAMILIES
 
         show_without(folder, tuple(FAMILIES) if "every" in families else families, chosen, output_format)
         return

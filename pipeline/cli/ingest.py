@@ -14,7 +14,7 @@ from pipeline.cli.options import examples, format_option, parse_assignment, sett
 from pipeline.cli.output import emit_json, warn_unread
 
 if TYPE_CHECKING:
-    from pipeline.ingest import IngestResult, Progress
+    from pipeline.warehouse.ingest import IngestResult, Progress
 
 _STAGES = {"scan": "reading", "load": "loading", "decide": "deciding"}
 
@@ -60,7 +60,7 @@ def command(
     """
     chosen = settings(**options)
     _quiet_logging()
-    from pipeline.ingest import ingest
+    from pipeline.warehouse.ingest import ingest
 
     arguments = [f"--{name}={value}" for name, value in beam_options]
     with _progress_bar() as progress:

@@ -27,7 +27,7 @@ def command(
 
     For after new rules, other settings or new labels. No log is read.
     """
-    from pipeline.ingest import reattribute
+    from pipeline.warehouse.ingest import reattribute
 
     result = reattribute(warehouse, settings(**options), since, until)
     if output_format == "json":

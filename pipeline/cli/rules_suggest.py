@@ -44,7 +44,7 @@ def command(
     """
     from classifiers.knowledge import load_ruleset
     from classifiers.text.shipped import scorer_for
-    from pipeline.suggest import draft, suggest
+    from pipeline.measuring.suggest import draft, suggest
 
     if bool(paths) == bool(warehouse):
         msg = "give either paths or --warehouse URL"
@@ -57,7 +57,7 @@ def command(
         with open_store(warehouse) as store:
             signals = store.read_signals(chosen.cluster)
     else:
-        from pipeline.scan import scan_paths
+        from pipeline.scanning.scan import scan_paths
 
         signals = scan_paths(list(paths), chosen, ruleset).signals
     found = suggest(signals, ruleset, scorer_for(chosen.model), least)[:limit]

@@ -45,8 +45,8 @@ def command(
     from dataclasses import asdict
 
     from pipeline.cli.main import EXIT_UNREAD
-    from pipeline.ticket_load import load_tickets
-    from pipeline.tickets import TicketError, read_mapping, read_tickets
+    from pipeline.warehouse.ticket_load import load_tickets
+    from pipeline.warehouse.tickets import TicketError, read_mapping, read_tickets
     from sql.store import open_store
 
     try:

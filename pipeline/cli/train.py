@@ -60,7 +60,7 @@ def command(
     """
     from contextlib import nullcontext
 
-    from pipeline.training import train_model
+    from pipeline.measuring.training import train_model
     from sql.store import open_store
 
     chosen = settings(cluster, tz, engine, assignments)

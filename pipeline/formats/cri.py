@@ -7,7 +7,7 @@ buffer comes as partial pieces (`P`) that end with a full one (`F`): a piece is 
 A literal that is cut by the border of two pieces is not found; runtimes cut at 8 or 16 KiB.
 
 Where the path names the pod (`<namespace>_<pod>_<uid>/<container>/0.log`, `<pod>_<namespace>_<container>-<id>.log`),
-its job, container and uid become facts of the file (`pipeline.shipped`).
+its job, container and uid become facts of the file (`pipeline.scanning.shipped`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import replace
 
 from pipeline.formats.base import Frame, LookBack
 from pipeline.formats.sniffing import sample, shares
-from pipeline.lookback import NoBack
-from pipeline.rank_prefix import clean
-from pipeline.shipped import JOB
+from pipeline.records.rank_prefix import clean
+from pipeline.scanning.lookback import NoBack
+from pipeline.scanning.shipped import JOB
 from pipeline.stamps import parse_field
 
 _LINE = re.compile(

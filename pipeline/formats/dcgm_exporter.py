@@ -2,7 +2,8 @@
 
 Temperature, power, clocks and utilisation of lines with a stamp (milliseconds) become telemetry; a scrape without
 stamps says when only by its file's date, which is no fact. Counters and states that are not as they should be become
-the sentences of `pipeline.gpu_report`, each GPU by its PCI address where the exporter prints it, else by its UUID.
+the sentences of `pipeline.records.gpu_report`, each GPU by its PCI address where the exporter prints it, else by its
+UUID.
 """
 
 from __future__ import annotations

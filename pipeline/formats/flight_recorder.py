@@ -2,7 +2,7 @@
 
 Names in use: `<host>_rank_<n>`, `nccl_trace_rank_<n>`, `_dump_<n>`, each with or without `.json`, `.pkl`. What a dump
 says of its rank becomes facts of the source; what is wrong with a set of dumps is found late, over all of them
-(`pipeline.recorder`), so that a set may be loaded in parts.
+(`pipeline.joining.recorder`), so that a set may be loaded in parts.
 
 Facts (`|` parts the fields, sizes as `4096x1x5120`, several with `+`):
 

@@ -2,7 +2,7 @@
 
 Stamps are those of the BMC's own clock, without zone (`local`; `utc` where the tool prints one). Whose log it is says a
 heading such as `# node017: ipmitool sel elist`, else the path. Each entry becomes one sentence for the rules
-(`pipeline.sel_records`).
+(`pipeline.records.sel_records`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, raw_lines
-from pipeline.sel_records import Torn, entries, header_of, host_of, looks_like_entry
+from pipeline.records.sel_records import Torn, entries, header_of, host_of, looks_like_entry
 from schemas.facts import Facts
 from schemas.identity import short_host
 

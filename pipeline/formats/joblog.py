@@ -1,7 +1,8 @@
 """Job output of any training framework: stdout and stderr of one rank, one node or a whole job.
 
 Lines have no common frame, so every line has one: `frame` takes off what launchers and collectors put in front
-(`pipeline.rank_prefix`), separates a message that is glued to a progress bar, unwraps box drawings, and borrows the
+(`pipeline.records.rank_prefix`), separates a message that is glued to a progress bar, unwraps box drawings, and
+borrows the
 nearest earlier stamp where the line has none (marked `borrowed`). Text of glog style (`[E303 ...file.cpp:629] ...`) and
 NCCL's `host:pid:tid [gpu]` stay part of the message, because rules know them by it.
 
@@ -18,7 +19,7 @@ import re
 
 from pipeline.formats import mlperf
 from pipeline.formats.base import Frame, LookBack
-from pipeline.rank_prefix import clean, strip
+from pipeline.records.rank_prefix import clean, strip
 from pipeline.stamps import find_stamp, printed_offset
 from schemas.facts import NO_STAMP, Stamp
 from schemas.identity import short_host

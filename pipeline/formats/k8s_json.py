@@ -9,7 +9,8 @@ below `knowledge/rules/k8s` match:
     k8s pod reason=Evicted kind=Pod name=fit-0 phase=Failed: The node was low on resource: memory. ...
     k8s taint key=node.kubernetes.io/unreachable effect=NoExecute kind=Node name=gpu-17: ...
 
-Runs come from pods, job objects and events (`pipeline.k8s_runs`). A cut document gives what stood before the cut.
+Runs come from pods, job objects and events (`pipeline.records.k8s_runs`). A cut document gives what stood before the
+cut.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipeline import k8s_objects as k8s
-from pipeline import k8s_runs as runs
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector
-from pipeline.json_items import Broken, iter_items
-from pipeline.k8s_attempts import Attempt, event_attempts, pod_attempts
+from pipeline.records import k8s_objects as k8s
+from pipeline.records import k8s_runs as runs
+from pipeline.records.json_items import Broken, iter_items
+from pipeline.records.k8s_attempts import Attempt, event_attempts, pod_attempts
 from schemas.facts import NO_STAMP, Facts, Stamp
 from schemas.identity import short_host
 

@@ -3,7 +3,8 @@
     k8s.describe        kubectl describe pod fit-worker-0
     k8s.events_table    kubectl get events -A, kubectl events
 
-The text is read into the objects that the API would give (`pipeline.k8s_describe`), which go the way of `k8s.json`: one
+The text is read into the objects that the API would give (`pipeline.records.k8s_describe`), which go the way of
+`k8s.json`: one
 sentence an event, condition, ended container and taint, and job runs. Ages in tables have no clock: such events are
 without a stamp, unless the description prints a time that dates them.
 """
@@ -15,8 +16,8 @@ import re
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.k8s_json import Dump, Reader
 from pipeline.formats.records import Collector, raw_lines
-from pipeline.k8s_describe import descriptions, events_of, header, object_of, table_events
-from pipeline.k8s_objects import pod_key, with_namespaces
+from pipeline.records.k8s_describe import descriptions, events_of, header, object_of, table_events
+from pipeline.records.k8s_objects import pod_key, with_namespaces
 from schemas.facts import Facts
 
 _NAME = re.compile(rb'(?m)^(?: ")?Name: {4,}\S')

@@ -1,6 +1,7 @@
 """What `nvidia-smi` prints as text: the table, `-q`, `-L`, `nvlink --status`, and any of them one after the other.
 
-State of a GPU, not events: each value that is not as it should be becomes a sentence (`pipeline.gpu_report`) with the
+State of a GPU, not events: each value that is not as it should be becomes a sentence (`pipeline.records.gpu_report`)
+with the
 stamp of the report; temperature, power and clocks become telemetry. Lines with tables of a `--query-gpu` among them
 are read too. Read are also captures that put a heading with the command above each output.
 """
@@ -10,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pipeline import gpu_report
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.nvidia_smi_csv import CsvRows, is_header
 from pipeline.formats.records import Collector, RawLine, raw_lines
-from pipeline.gpu_report import Gpu
+from pipeline.records import gpu_report
+from pipeline.records.gpu_report import Gpu
 from pipeline.stamps import parse_field
 from schemas.facts import NO_STAMP, Facts, Stamp
 

@@ -1,7 +1,8 @@
 """`nvidia-smi --query-gpu=... --format=csv`: one row a GPU and moment, any columns in any order, looped or not.
 
 Temperature, power, clocks and utilisation of rows with a time become telemetry by hour; values that are not as they
-should be become sentences (`pipeline.gpu_report`), one for each change, since a loop prints the same state again and
+should be become sentences (`pipeline.records.gpu_report`), one for each change, since a loop prints the same state
+again and
 again. Units may stand in the heading (`power.draw [W]`), behind the value (`652.1 W`), or nowhere (`nounits`).
 Without a heading (`noheader`) nothing says what a column is: such files are not claimed.
 """
@@ -10,12 +11,12 @@ from __future__ import annotations
 
 import re
 
-from pipeline import gpu_report
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, RawLine, raw_lines
-from pipeline.gpu_report import Gpu
+from pipeline.records import gpu_report
+from pipeline.records.gpu_report import Gpu
+from pipeline.records.telemetry import number
 from pipeline.stamps import parse_field
-from pipeline.telemetry import number
 from schemas.facts import NO_STAMP, Facts, Stamp
 from schemas.identity import short_host
 

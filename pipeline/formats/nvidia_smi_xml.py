@@ -1,7 +1,7 @@
 """`nvidia-smi -q -x`: the state of all GPUs as XML, DTDs v10 to v13.
 
 The document is read without its DTD and without entities (an input is never trusted to name files or to unfold). See
-`pipeline.gpu_report` for what comes of it. Positions are those of a GPU's element.
+`pipeline.records.gpu_report` for what comes of it. Positions are those of a GPU's element.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from xml.parsers import expat
 
-from pipeline import gpu_report
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.nvidia_smi import tell
 from pipeline.formats.records import Collector
-from pipeline.gpu_report import Gpu
+from pipeline.records import gpu_report
+from pipeline.records.gpu_report import Gpu
 from pipeline.stamps import parse_field
 from schemas.facts import NO_STAMP, Facts
 

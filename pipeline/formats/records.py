@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pipeline.formats.base import SourceInfo
-from pipeline.telemetry import TelemetryFold
+from pipeline.records.telemetry import TelemetryFold
 from schemas.facts import Facts, Quarantine, RunFragment, SourceFact, Stamp, merge_facts
 
 

@@ -1,7 +1,7 @@
 """Log entries of a Redfish service as JSON: a collection (`Members`), one entry, a list, or JSON lines.
 
 Each entry becomes one sentence; an entry of a system event log that names its sensor becomes that of
-`pipeline.sel_records` too, so that the rules for event logs see it. Stamps carry their offset (`Created`).
+`pipeline.records.sel_records` too, so that the rules for event logs see it. Stamps carry their offset (`Created`).
 
     redfish log: Power Supply PS2 Status: The power input for power supply 2 is lost. [Critical] (PSU0003)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, RawLine, raw_lines
-from pipeline.sacct_rows import COLUMNS, FREE, fragment, problem
+from pipeline.records.sacct_rows import COLUMNS, FREE, fragment, problem
 from schemas.facts import Facts
 
 _HEAD_LINES = 60

@@ -1,16 +1,16 @@
 """`sacctmgr show event -P`: when each node was down or drained, and why. The only place where old reasons are kept.
 
 A pipe table whose columns include NodeName, TimeStart and Reason, in any order. Each row becomes a sentence for the
-rules (`pipeline.slurm_nodes`); rows of the cluster itself (no NodeName) are passed over. A row with another number of
-fields is quarantined.
+rules (`pipeline.records.slurm_nodes`); rows of the cluster itself (no NodeName) are passed over. A row with another
+number of fields is quarantined.
 """
 
 from __future__ import annotations
 
-from pipeline import slurm_fields as sf
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, raw_lines
-from pipeline.slurm_nodes import node_word, split_reason
+from pipeline.records import slurm_fields as sf
+from pipeline.records.slurm_nodes import node_word, split_reason
 from schemas.facts import Facts
 
 _NEEDED = frozenset({"nodename", "timestart", "reason"})

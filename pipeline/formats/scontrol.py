@@ -2,7 +2,8 @@
 
 Records are `Key=value` pairs whose values hold blanks (OS, Reason, Comment, SubmitLine), so a value ends where the
 next known key begins. Jobs become fragments (the end of a job that still runs is a forecast and not taken); nodes
-become sentences for the rules (`pipeline.slurm_nodes`) and boot times: `boot_local:<host>` in the zone of the host that
+become sentences for the rules (`pipeline.records.slurm_nodes`) and boot times: `boot_local:<host>` in the zone of the
+host that
 printed, or `boot:<host>` (UTC) where an offset is printed. A record that is cut in its first line is quarantined.
 Source: SchedMD/slurm src/api/node_info.c, job_info.c.
 """
@@ -13,11 +14,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeline import slurm_fields as sf
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, RawLine, raw_lines
-from pipeline.mask import secrets
-from pipeline.slurm_nodes import node_word, split_reason
+from pipeline.records import slurm_fields as sf
+from pipeline.records.slurm_nodes import node_word, split_reason
+from pipeline.scanning.mask import secrets
 from schemas.facts import NO_STAMP, Facts, RunFragment
 from schemas.identity import short_host
 

@@ -7,7 +7,7 @@ OpenTelemetry's logs data model and semantic conventions.
 
 `loki.json`: what Loki's push and query interfaces carry: `streams` or `data.result`, each with labels and `[ns, line]`.
 
-Every stream becomes a source of its own (`pipeline.streams`). Torn documents are quarantined.
+Every stream becomes a source of its own (`pipeline.scanning.streams`). Torn documents are quarantined.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pipeline import k8s_objects as k8s
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, raw_lines
 from pipeline.formats.shippers import of_labels
-from pipeline.shipped import Pod, Record, frame_of, stamp_of
-from pipeline.streams import Streams
+from pipeline.records import k8s_objects as k8s
+from pipeline.scanning.shipped import Pod, Record, frame_of, stamp_of
+from pipeline.scanning.streams import Streams
 from schemas.facts import NO_STAMP, Facts, merge_facts
 
 Object = Mapping[str, Any]

@@ -8,7 +8,8 @@
 | `filebeat` | `message`, `@timestamp`, `host.name`, `log.file.path`, `kubernetes{}` | Filebeat |
 | `loki.jsonl` | `labels{}`, `line`, `timestamp` | `logcli query -o jsonl` |
 
-Each line gives the frame of what is inside (`pipeline.shipped`), in a stream of its own. Rules' literals are looked for
+Each line gives the frame of what is inside (`pipeline.scanning.shipped`), in a stream of its own. Rules' literals are
+looked for
 in the bytes of the JSON text; those that JSON may write otherwise (quotes, slashes, `<`, `>`, `&` of Go's encoder) are
 looked for in those forms too, and such lines are decoded and tried against all rules.
 """
@@ -21,12 +22,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pipeline import k8s_objects as k8s
 from pipeline.formats.base import Frame, LookBack
 from pipeline.formats.kernel_text import MARKS as KERNEL_MARKS
 from pipeline.formats.kernel_text import clean, marked
 from pipeline.formats.sniffing import sample
-from pipeline.shipped import JOB, Pod, Record, frame_of, stamp_of
+from pipeline.records import k8s_objects as k8s
+from pipeline.scanning.shipped import JOB, Pod, Record, frame_of, stamp_of
 from schemas.facts import NO_STAMP
 
 Object = Mapping[str, Any]

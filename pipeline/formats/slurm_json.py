@@ -1,8 +1,8 @@
 """JSON of Slurm's commands: `sacct --json`, `squeue --json`, `scontrol show job|node --json`, `sinfo --json`.
 
 Two formats, because accounting knows ends for certain and the queue only sees the present. A cut document gives the
-jobs before the cut. Fragments come from `pipeline.slurm_json`; node records become sentences for the rules and boot
-times (`boot:<host>`, UTC).
+jobs before the cut. Fragments come from `pipeline.records.slurm_json`; node records become sentences for the rules
+and boot times (`boot:<host>`, UTC).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector
-from pipeline.json_items import Broken, iter_items
-from pipeline.slurm_json import job_fragments, time, word
-from pipeline.slurm_nodes import node_word
+from pipeline.records.json_items import Broken, iter_items
+from pipeline.records.slurm_json import job_fragments, time, word
+from pipeline.records.slurm_nodes import node_word
 from schemas.facts import NO_STAMP, Facts
 
 _KEYS = frozenset({"jobs", "nodes"})

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-from pipeline.ingest import ingest
+from pipeline.warehouse.ingest import ingest
 from schemas.settings import Settings
 from sql.store import Store
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import settings as hypothesis_settings
 
-from pipeline.ingest import IngestResult, ingest
+from pipeline.warehouse.ingest import IngestResult, ingest
 from schemas.settings import Settings
 from schemas.subject import Decision
 from sql.same import dump_same, same_bytes

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from classifiers.knowledge import load_ruleset
-from pipeline.scan import scan_engine, scan_range
+from pipeline.scanning.scan import scan_engine, scan_range
 from pipeline.sources import Range, Source, discover
 from schemas.facts import Facts, merge_facts
 from schemas.settings import Settings
@@ -52,7 +52,7 @@ def whole(facts: Facts) -> Facts:
 
 def scan_file(path: Path, settings: Settings = SETTINGS) -> Facts:
     """Facts of everything under a path, one range each for packed files."""
-    from pipeline.scan import scan_paths
+    from pipeline.scanning.scan import scan_paths
 
     return scan_paths([path], settings, ruleset())
 

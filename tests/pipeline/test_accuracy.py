@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.evaluate import evaluate
-from pipeline.scoring import Report
+from pipeline.measuring.evaluate import evaluate
+from pipeline.measuring.scoring import Report
 
 
 @pytest.fixture(scope="module")

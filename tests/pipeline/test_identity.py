@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pipeline.diagnose import diagnose
-from pipeline.ingest import ingest
+from pipeline.warehouse.ingest import ingest
 from schemas.settings import Settings
 from schemas.trail import STEP, assign, trail
 from sql.store import open_store

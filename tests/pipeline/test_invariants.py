@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pipeline.diagnose import diagnose
-from pipeline.ingest import ingest, reattribute
+from pipeline.warehouse.ingest import ingest, reattribute
 from schemas.settings import Settings
 from sql.migrations import upgrade
 from tests.pipeline.loading import EXAMPLES, decisions, ids, load, rows, same, site, url

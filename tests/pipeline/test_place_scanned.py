@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.clock import Clock
-from pipeline.place import place
-from pipeline.scan import scan_paths
+from pipeline.placing.clock import Clock
+from pipeline.placing.place import place
+from pipeline.scanning.scan import scan_paths
 from schemas.facts import Facts, SourceFact
 from schemas.settings import Settings
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from classifiers.knowledge import load_ruleset
 from pipeline.analyse import Analysis, analyse
 from pipeline.formats.flight_recorder import folded
-from pipeline.recorder import DumpSet, Finding, dump_sets, read_dump, unfold
-from pipeline.scan import scan_paths
+from pipeline.joining.recorder import DumpSet, Finding, dump_sets, read_dump, unfold
+from pipeline.scanning.scan import scan_paths
 from schemas.facts import merge_facts
 from schemas.settings import Settings
 from tests.pipeline import dumps

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cli.main import cli
-from pipeline.redecide import redecide
-from pipeline.ticket_load import decision_of, load_tickets
-from pipeline.tickets import TicketError, TicketMap, read_mapping, read_tickets
+from pipeline.warehouse.redecide import redecide
+from pipeline.warehouse.ticket_load import decision_of, load_tickets
+from pipeline.warehouse.tickets import TicketError, TicketMap, read_mapping, read_tickets
 from schemas.settings import Settings
 from sql.store import open_store
 

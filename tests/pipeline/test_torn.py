@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pipeline.scan import scan_paths
+from pipeline.scanning.scan import scan_paths
 from schemas.facts import Facts, merge_facts
 from schemas.settings import Settings
 from tests.pipeline.loading import EXAMPLES, load, same, site, url

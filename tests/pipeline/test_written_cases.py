@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.evaluate import evaluate
-from pipeline.scoring import Report
+from pipeline.measuring.evaluate import evaluate
+from pipeline.measuring.scoring import Report
 from schemas.taxonomy import components
 
 CASES = Path(__file__).resolve().parents[1] / "cases"

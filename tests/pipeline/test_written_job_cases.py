@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.evaluate import evaluate
+from pipeline.measuring.evaluate import evaluate
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "job"
 

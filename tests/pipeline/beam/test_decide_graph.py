@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.beam.decide_graph import BeamBatches
 from pipeline.beam.errors import ReceiptError
-from pipeline.redecide import make_decider
+from pipeline.warehouse.redecide import make_decider
 from schemas.facts import Facts
 from schemas.settings import Settings
 from schemas.subject import Decision, Subject

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from classifiers.knowledge import load_ruleset
 from pipeline.formats import RecordFormat, registry, sniff
 from pipeline.formats.base import HEAD
-from pipeline.record_scan import Matcher
+from pipeline.scanning.record_scan import Matcher
 from schemas.facts import Facts, RunFragment
 from tests.pipeline.formats.recording import parse, read_sample
 

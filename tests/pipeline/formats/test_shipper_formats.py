@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from classifiers.knowledge import load_ruleset
 from pipeline.formats import RecordFormat, registry, sniff
 from pipeline.formats.base import SourceInfo
-from pipeline.record_scan import Matcher
+from pipeline.scanning.record_scan import Matcher
 from schemas.facts import Facts, Stamp, merge_facts
 from tests.pipeline.formats.framing import Before, as_json, frames, lines_of
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.diagnose import diagnose
-from pipeline.ingest import ingest
 from pipeline.simulate import load_settings, simulate
+from pipeline.warehouse.ingest import ingest
 from schemas.diagnosis import IncidentDoc
 from schemas.settings import Settings
 from sql.store import open_store

@@ -1,0 +1,1 @@
+"""Events out of signals, and which subject each belongs to."""

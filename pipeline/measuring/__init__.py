@@ -1,0 +1,1 @@
+"""Measuring and learning: cases, scores, ablations, training, suggested rules."""

@@ -1,0 +1,1 @@
+"""What single records say, whichever tool printed them: pure readers that the formats share."""

@@ -1,0 +1,1 @@
+"""Job runs, one an attempt, out of scheduler records, job logs and their progress."""

@@ -1,0 +1,1 @@
+"""The path through SQL: loading facts, and deciding again what a load touched."""
