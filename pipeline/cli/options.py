@@ -71,6 +71,18 @@ def format_option(function: F) -> F:
     )(function)
 
 
+def rows_format_option(function: F) -> F:
+    """`--format table|json|csv` as `output_format`, for commands whose answer is rows."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["table", "json", "csv"]),
+        default="table",
+        show_default=True,
+        help="A table for people, JSON or CSV for programs.",
+    )(function)
+
+
 def warehouse_option(*, required: bool = True) -> Callable[[F], F]:
     """`--warehouse URL`; the default file, or none where the command can do without."""
     return click.option(

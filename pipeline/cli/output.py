@@ -80,9 +80,16 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
 
 
 def emit_rows(output_format: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows as a table, or as a JSON list of objects."""
+    """Rows as a table, as a JSON list of objects, or as CSV (RFC 4180, a head line, empty for no value)."""
     if output_format == "json":
         emit_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif output_format == "csv":
+        import csv
+        import io
+
+        out = io.StringIO()
+        csv.writer(out).writerows([columns, *rows])
+        click.echo(out.getvalue(), nl=False)
     else:
         emit_table(columns, rows)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.cli.options import examples, format_option, parse_assignment, warehouse_option
+from pipeline.cli.options import examples, parse_assignment, rows_format_option, warehouse_option
 from pipeline.cli.output import emit_json, emit_rows
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         "faultbeam query --list",
         "faultbeam query interruptions_by_component",
         "faultbeam query job_evidence --param job=4711 --format json",
+        "faultbeam query interruptions_by_week --format csv",
     ),
 )
 @click.argument("name", required=False)
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     help="A parameter of the query; may be given several times.",
 )
 @warehouse_option()
-@format_option
+@rows_format_option
 def command(
     name: str | None,
     list_all: bool,
@@ -79,7 +80,7 @@ def _list(queries: list[SavedQuery], output_format: str) -> None:
         )
         return
     rows = [(q.name, " ".join(map(_parameter, q.parameters)), q.title) for q in queries]
-    emit_rows("table", ["query", "parameters", "answers"], rows)
+    emit_rows(output_format, ["query", "parameters", "answers"], rows)
 
 
 def _parameter(parameter: Parameter) -> str:

@@ -346,3 +346,14 @@ def test_doctor_is_well_here(warehouse: str):
     assert result.exit_code == 0
     names = {c["name"] for c in document["checks"]}
     assert {"python", "ruleset", "name sql", "warehouse", "stream: java", "time zones", "cache"} <= names
+
+
+def test_rows_as_csv_are_those_of_json(warehouse: str):
+    import csv
+
+    wanted = json.loads(run("query", "incidents", "--format", "json", "--warehouse", warehouse).output)
+    text = run("query", "incidents", "--format", "csv", "--warehouse", warehouse).output
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [r["incident_id"] for r in rows] == [w["incident_id"] for w in wanted]
+    assert list(rows[0]) == list(wanted[0])
+    assert {k: v for k, v in rows[0].items() if v} == {k: str(v) for k, v in wanted[0].items() if v is not None}
