@@ -29,7 +29,6 @@ class Settings(BaseSettings):
     prior: str = Field("none", description="mix that breaks ties of weak evidence: none, llama3, fthsdp, labels")
     opinions: str = Field("all", description="whose opinion counts: all, rules, or text (to measure each alone)")
     episode_gap_s: float = Field(180.0, description="silence that ends a fault episode of a host, seconds")
-    recovered_s: float = Field(120.0, description="a service that is back within this is a health event, seconds")
     range_bytes: int = Field(64 * 1024 * 1024, description="size of a byte range, a multiple of 64 KiB")
     max_inflated_bytes: int = Field(64 * 1024**3, description="limit for one decompressed member")
     max_ratio: float = Field(2000.0, description="limit for decompressed to compressed size")

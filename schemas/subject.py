@@ -152,7 +152,6 @@ class Subject:
     sibling_runs: tuple[JobRun, ...] = ()  # other runs of the same input root or job id
     site_events: tuple[Event, ...] = ()  # same minutes, other hosts: for shared causes
     facts: tuple[str, ...] = ()  # `name=value` of the sources involved (driver_version=...)
-    hosts_in_root: tuple[str, ...] = ()
     previous: tuple[Event, ...] = ()  # events of the attempt before this one of the same job
 
 

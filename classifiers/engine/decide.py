@@ -13,7 +13,7 @@ from classifiers.engine.choose import confidence, gather, rank
 from classifiers.engine.explain import before, believed, linked
 from classifiers.engine.first import first_failing
 from classifiers.engine.outcome import Outcome, outcome
-from classifiers.engine.resolve import base_weight, cleared, resolve
+from classifiers.engine.resolve import cleared, resolve
 from schemas.identity import digest, incident_id
 from schemas.settings import Settings
 from schemas.subject import Decision, Event, EvidenceItem, Subject
@@ -244,6 +244,3 @@ def _why(
         steps.append("no event in the window is known to cause a stop")
     steps.extend(f"not {name}: weight {weight:.2f}" for name, weight in others)
     return tuple(steps)
-
-
-__all__ = ["base_weight", "decide"]

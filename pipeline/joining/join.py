@@ -16,7 +16,7 @@ from classifiers.api import Ruleset
 from pipeline.joining.events import ClockLike, Placed, ProgressIndex, merge_events, place_signals
 from pipeline.joining.fabric import as_context, is_switch, one_fabric
 from pipeline.joining.recorder import recorder_signals
-from schemas.facts import Facts, ProgressFact, SourceFact
+from schemas.facts import Facts, ProgressFact, SourceFact, Stamp
 from schemas.identity import digest
 from schemas.settings import Settings
 from schemas.subject import Coverage, JobRun, Subject
@@ -219,7 +219,7 @@ def join(
     ]
     with_runs = frozenset(joiner.roots)
     hostly = [p for p in loose if p.family != "job" or (p.root not in with_runs and SITE_TAGS & p.meaning.tags)]
-    subjects.extend(_episodes(hostly, sources, site, settings, clocks))
+    subjects.extend(_episodes(hostly, sources, site, settings))
     return sorted(subjects, key=lambda s: s.key)
 
 
@@ -287,22 +287,12 @@ def _run_subject(
         sibling_runs=tuple(unique[k] for k in sorted(unique)),
         site_events=merge_events(near),
         facts=_facts(used, sources),
-        hosts_in_root=_hosts_in_roots(run.roots, sources, clocks),
         previous=merge_events(of_run.get(before_this.run_key, ())) if before_this else (),
     )
 
 
 def _facts(source_ids: Iterable[str], sources: Mapping[str, SourceFact]) -> tuple[str, ...]:
     return tuple(sorted({f for sid in source_ids if sid in sources for f in sources[sid].facts}))
-
-
-def _hosts_in_roots(
-    roots: Sequence[str], sources: Mapping[str, SourceFact], clocks: Mapping[str, ClockLike]
-) -> tuple[str, ...]:
-    wanted = set(roots)
-    return tuple(
-        sorted({c.host for s in sources.values() if s.root in wanted and (c := clocks.get(s.source_id)) and c.host})
-    )
 
 
 def _coverage(
@@ -335,8 +325,6 @@ def _coverage(
 def _covers(source: SourceFact, clock: ClockLike | None, w: Window) -> bool:
     if clock is None or w.low is None or w.high is None:
         return True
-    from schemas.facts import Stamp
-
     for kind, low, high in source.spans:
         t0, _ = clock.utc(Stamp(kind, low))
         t1, _ = clock.utc(Stamp(kind, high))
@@ -350,7 +338,6 @@ def _episodes(
     sources: Mapping[str, SourceFact],
     site: Sequence[Placed],
     settings: Settings,
-    clocks: Mapping[str, ClockLike],
 ) -> list[Subject]:
     """What no run claimed, as episodes of one host that end with a silence of `episode_gap_s`.
 
@@ -377,12 +364,12 @@ def _episodes(
         end = 0
         for low, high, p in items:
             if chunk and low - end > settings.episode_gap_s * 1e6:
-                subjects.append(_episode(host, chunk, sources, site, clocks))
+                subjects.append(_episode(host, chunk, sources, site))
                 chunk = []
             chunk.append(p)
             end = max(end, high)
         if chunk:
-            subjects.append(_episode(host, chunk, sources, site, clocks))
+            subjects.append(_episode(host, chunk, sources, site))
     return subjects
 
 
@@ -397,14 +384,12 @@ def _episode(
     chunk: Sequence[Placed],
     sources: Mapping[str, SourceFact],
     site: Sequence[Placed],
-    clocks: Mapping[str, ClockLike],
 ) -> Subject:
     narrowed = [replace(p, hosts=(host,)) if host and len(p.hosts) > 1 else p for p in chunk]
     events = merge_events(narrowed)
     lead = min(p.fact.signal_id for p in chunk)
     times = [p.t for p in chunk if p.t is not None]
     near = [p for p in _near(site, max(times)) if host not in p.hosts] if times else []
-    roots = tuple(sorted({p.root for p in chunk}))
     return Subject(
         key=digest("episode", host, lead),
         kind="host_fault",
@@ -413,5 +398,4 @@ def _episode(
         host=host,
         site_events=merge_events(near),
         facts=_facts({p.fact.source_id for p in chunk}, sources),
-        hosts_in_root=_hosts_in_roots(roots, sources, clocks),
     )
