@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from pipeline.simulate.plan import Attempt, step_seconds
+from pipeline.simulate.pace import ends_of_steps, jitter, step_seconds
+from pipeline.simulate.plan import Attempt
 from pipeline.simulate.settings import SimSettings
 from pipeline.simulate.stamps import Calendar
 from pipeline.simulate.wording import Line
@@ -88,14 +89,14 @@ def training(a: Attempt, s: SimSettings, cal: Calendar, skew: float) -> Iterator
     stops = [*((b, sec, n) for b, sec, n in a.saves), (until, 0.0, a.last_step)]
     for begin, seconds, at_step in stops:
         n = at_step - step
-        pace = step_seconds(s, (t + begin) / 2)
-        first = step + 1
-        for k in range(first, at_step + 1):
-            if k % s.log_every == 0 or k == a.first_step:
-                moment = t + (k - step) * pace
-                printed = pace * (1 + s.step_noise * float(rng.standard_normal()))
-                loss = 1.9 + 6.0 / (1 + k / 400) + 0.02 * float(rng.standard_normal())
-                yield moment, _progress(a, cal, skew, k, moment, printed, loss)
+        printed = [k for k in range(step + 1, at_step + 1) if k % s.log_every == 0 or k == a.first_step]
+        numbers = np.array(printed, dtype=float) - step
+        moments = ends_of_steps(s, t, numbers) + jitter(s, rng, numbers, n)
+        moments = np.minimum(np.maximum.accumulate(moments), begin)  # in order, and before the save
+        for k, moment in zip(printed, moments.tolist(), strict=True):
+            pace = step_seconds(s, moment) * (1 + s.step_noise * float(rng.standard_normal()))
+            loss = 1.9 + 6.0 / (1 + k / 400) + 0.02 * float(rng.standard_normal())
+            yield moment, _progress(a, cal, skew, k, moment, pace, loss)
         t, step = begin, step + n
         if seconds:
             yield from _saved(a, cal, skew, begin, seconds, at_step)

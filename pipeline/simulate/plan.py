@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pipeline.simulate.pace import ends_of_steps, steps_between
 from pipeline.simulate.settings import SimSettings
 
 #: Components whose fault sits on one host (and often one GPU).
@@ -85,12 +86,6 @@ class Plan:
         return self.settings.days * 86400
 
 
-def step_seconds(s: SimSettings, t: float) -> float:
-    """Seconds a step takes at a moment: the day effect as a cosine with its slowest hour."""
-    hour = (t % 86400) / 3600
-    return s.step_s * (1 + s.day_effect / 2 * math.cos(2 * math.pi * (hour - s.slowest_hour) / 24))
-
-
 def _lognormal(rng: np.random.Generator, median_sigma: tuple[float, float]) -> float:
     return float(median_sigma[0] * math.exp(median_sigma[1] * rng.standard_normal()))
 
@@ -132,7 +127,7 @@ def make_plan(s: SimSettings) -> Plan:
             stop_delay = s.watchdog_s + float(rng.uniform(0.2, 2.0))
         onset = min(ready + gaps[index] + 5 * s.step_s, plan.length - 1) if not last else plan.length
         first_step = saved_step + 1
-        saves, step, useful = _train(s, rng, ready, onset, first_step)
+        saves, step, useful, tail = _train(s, rng, ready, onset, first_step)
         end = plan.length if last else onset + stop_delay
         new_saved = max((x for _, _, x in saves), default=saved_step)
         if kind == "planned":
@@ -153,9 +148,9 @@ def make_plan(s: SimSettings) -> Plan:
                 host in plan.withheld if host is not None else False,
             )
         )  # fmt: skip
-        lost_steps = 0 if last else step - new_saved
-        plan.lost_s.append(lost_steps * s.step_s)
-        plan.useful_s += useful - lost_steps * s.step_s
+        lost = 0.0 if last or kind == "planned" else tail
+        plan.lost_s.append(lost)
+        plan.useful_s += useful - lost
         saved_step = new_saved if not last else step
         in_job, t = restart_inside, end + (3.0 if restart_inside else float(rng.uniform(8, 40)))
         if restart_inside:
@@ -169,17 +164,17 @@ def make_plan(s: SimSettings) -> Plan:
 
 def _train(
     s: SimSettings, rng: np.random.Generator, ready: float, until: float, first_step: int
-) -> tuple[list[tuple[float, float, int]], int, float]:
-    """Saves, last completed step and useful seconds of one attempt, in blocks between saves."""
+) -> tuple[list[tuple[float, float, int]], int, float, float]:
+    """Saves, last completed step, seconds spent on completed steps, and those of them after the last save."""
     saves: list[tuple[float, float, int]] = []
-    t, step, useful = ready, first_step - 1, 0.0
+    t, step, useful, spent = ready, first_step - 1, 0.0, 0.0
     next_save = ready + s.checkpoint_every_s
     while t < until:
         block_end = min(next_save, until)
-        pace = step_seconds(s, (t + block_end) / 2)
-        n = max(0, int((block_end - t) / pace))
+        n = max(0, int(steps_between(s, t, block_end) + 1e-9))
+        spent = float(ends_of_steps(s, t, np.array([float(n)]))[0]) - t
         step += n
-        useful += n * s.step_s
+        useful += spent
         t = block_end
         if t >= until:
             break
@@ -187,9 +182,10 @@ def _train(
         if t + seconds >= until:
             break
         saves.append((t, seconds, step))
+        spent = 0.0
         t += seconds
         next_save = t + s.checkpoint_every_s
-    return saves, step, useful
+    return saves, step, useful, spent
 
 
 def _side_faults(plan: Plan, rng: np.random.Generator) -> None:
@@ -229,7 +225,7 @@ def _side_jobs(plan: Plan, rng: np.random.Generator) -> None:
         start = i * slot + float(rng.uniform(0.02, 0.1)) * slot
         end = start + float(rng.uniform(0.4, 0.8)) * slot
         ready = min(start + 30.0, end)
-        saves, step, _ = _train(s, rng, ready, end, 1)
+        saves, step, _, _ = _train(s, rng, ready, end, 1)
         plan.side.append(
             Attempt(
                 61_000 + i, 0, start - 5, start, ready, None, end, "", kinds[k], None, None, None, 1, step, tuple(saves),

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from pipeline.cli.main import cli
 from pipeline.simulate import SimSettings, load_settings, simulate
-from pipeline.simulate.plan import make_plan, step_seconds
+from pipeline.simulate.pace import step_seconds
+from pipeline.simulate.plan import make_plan
 from pipeline.simulate.run import check
 from pipeline.simulate.settings import HSDP_MIX, LLAMA3_MIX, PRESETS, SimulateError
 from pipeline.simulate.truth import totals
@@ -91,13 +92,6 @@ def test_start_up_checkpoints_and_gaps_are_drawn_as_set() -> None:
     mean = sum(gaps) / len(gaps)
     shifted = [g - min(gaps) for g in gaps]
     assert sorted(shifted)[len(gaps) // 2] / (mean - min(gaps)) == pytest.approx(0.693, abs=0.12)
-
-
-def test_the_day_effect_is_as_large_as_set_and_slowest_at_its_hour() -> None:
-    s = SimSettings(day_effect=0.015, slowest_hour=14)
-    pace = [step_seconds(s, h * 3600.0) for h in range(24)]
-    assert pace.index(max(pace)) == 14
-    assert max(pace) / min(pace) - 1 == pytest.approx(0.015, rel=0.02)
 
 
 def test_every_cause_can_be_told_and_in_more_than_one_wording() -> None:
