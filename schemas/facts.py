@@ -7,6 +7,7 @@ the number of loads cannot show. `merge_*` functions are associative, commutativ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
@@ -65,6 +66,8 @@ class SignalFact:
 
     torn: size at which the source ended inside the only line of this fact, -1 for whole lines. Such a fact (its id is
     its own) holds only while the source is not known to reach further: see `torn_away`.
+    seen: addresses of the lines, sorted, where lines come one by one and perhaps again (a stream); empty where whole
+    ranges are read. Its cells are in `counts`: make it by `with_seen`.
     """
 
     signal_id: str
@@ -84,6 +87,7 @@ class SignalFact:
     ranks: tuple[tuple[int, int, int], ...] = ()  # (us, offset, rank), the MAX_RANKS smallest, one per rank
     counts: tuple[tuple[int, int], ...] = ()  # (cell, count), sorted
     torn: int = -1
+    seen: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
@@ -109,18 +113,30 @@ def merge_ranks(
 
 
 def merge_signals(a: SignalFact, b: SignalFact) -> SignalFact:
-    """Two views of one signal as one. Counts of one cell merge by maximum: the cell is the same bytes."""
+    """Two views of one signal as one. Counts of one cell merge by maximum: the cell is the same bytes.
+
+    Lines that are told apart by their addresses (`seen`) count once, in whatever portions they come.
+    """
     # A total order, for views that differ in more than their extent (a last line that was cut in one of them).
     lead, other = sorted((a, b), key=lambda s: (s.first.us, s.first_offset, -len(s.text), s.text, s.fields))
     tail = max(a, b, key=lambda s: (s.last.us, s.last_offset, s.last))
+    seen = b.seen if not a.seen else a.seen if not b.seen else tuple(sorted({*a.seen, *b.seen}))
+    counts = _merge_counts(a.counts, b.counts)
     return replace(
         lead,
         first_line=lead.first_line or (other.first_line if lead.first_offset == other.first_offset else None),
         last=tail.last,
         last_offset=tail.last_offset,
         ranks=merge_ranks(a.ranks, b.ranks),
-        counts=_merge_counts(a.counts, b.counts),
+        counts=_merge_counts(counts, Counter(address // CELL for address in seen).items()) if seen else counts,
+        seen=seen,
     )
+
+
+def with_seen(signal: SignalFact, addresses: Iterable[int]) -> SignalFact:
+    """The signal of exactly the lines at these addresses (0 or more); `counts` are their numbers by cell."""
+    seen = tuple(sorted(set(addresses)))
+    return replace(signal, seen=seen, counts=tuple(sorted(Counter(address // CELL for address in seen).items())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
-from sql.dialect import upsert
-from sql.load import batches
+from sql.dialect import batches, upsert
 from sql.models import decisions, evidence, incident_aliases
 
 Row = Mapping[str, Any]

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Table, func, or_, select
 
 from schemas.subject import Decision
 from sql.aliases import resolve
+from sql.dialect import batches
 from sql.errors import UnknownIncident
-from sql.load import batches
 from sql.models import decisions, evidence, health_events
 from sql.rows import decision_of
 

@@ -7,19 +7,20 @@ one, an equal one is not written again. History, aliases, faults and the outbox 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from schemas.subject import Decision
 from sql.aliases import follow, successors
-from sql.dialect import upsert
+from sql.dialect import batches, upsert
 from sql.faults import refresh_faults
-from sql.load import batches
 from sql.models import decisions, evidence, health_events, incident_revisions
 from sql.outbox import propose, withdraw
+from sql.published import outgoing_rows, write_outgoing
 from sql.rows import content_digest, decision_row, event_rows
 
 Row = Mapping[str, Any]
@@ -53,6 +54,7 @@ class Replaced:
 class _Prepared:
     """A decision as the rows that it becomes."""
 
+    decision: Decision
     row: dict[str, Any]
     evidence: list[dict[str, Any]]
     health: list[dict[str, Any]]
@@ -68,9 +70,14 @@ def guard_key(row: Row) -> tuple[int, tuple[int, ...], int, bool]:
     return (row["rules_version"], model, row["revision"], not row["provisional"])
 
 
-def _older(new: Row, old: Row, latest: bool) -> bool:
-    """Whether `new` must not replace `old`. `latest`: revisions are not compared, only ruleset, model and finality."""
+def _older(new: Row, old: Row, latest: bool, reopened: bool) -> bool:
+    """Whether `new` must not replace `old`. `latest`: revisions are not compared, only ruleset, model and finality.
+
+    reopened: the subject went on, so that its answer may be provisional again.
+    """
     a, b = guard_key(new), guard_key(old)
+    if latest and reopened:
+        return (a[0], a[1]) < (b[0], b[1])
     return (a[0], a[1], a[3]) < (b[0], b[1], b[3]) if latest else a < b
 
 
@@ -79,7 +86,7 @@ def prepare(cluster: str, decision: Decision) -> _Prepared:
     events = event_rows(cluster, decision, decision.evidence)
     health = event_rows(cluster, decision, decision.health)
     row["content"] = content_digest(row, events, health)
-    return _Prepared(row, events, health)
+    return _Prepared(decision, row, events, health)
 
 
 def _answer(row: Row) -> tuple[str, str, float]:
@@ -129,6 +136,8 @@ def replace_decisions(
     now_us: int,
     aliases: Mapping[str, str],
     latest: bool = False,
+    reopened: Collection[str] = (),
+    document: Callable[[Decision], str] | None = None,
 ) -> Replaced:
     """See `Store.replace_decisions`."""
     prepared: dict[str, _Prepared] = {}
@@ -145,7 +154,7 @@ def replace_decisions(
     kept: set[str] = set()
     for key in sorted(prepared):
         item, old = prepared[key], stored.get(key)
-        if old is not None and _older(item.row, old, latest):
+        if old is not None and _older(item.row, old, latest, key in reopened):
             kept.add(key)
             continue
         if old is not None and old["content"] == item.row["content"]:
@@ -169,6 +178,7 @@ def replace_decisions(
     replaced = [stored[item.subject_key] for item in write if item.subject_key in stored]
     current = [(item.row, item.evidence) for key, item in prepared.items() if key not in kept]
     moves = successors(connection, cluster, [*replaced, *retracted], current)
+    _inherit_detection(write, [*replaced, *retracted], moves)
     _remove(connection, cluster, [row["subject_key"] for row in (*replaced, *retracted)])
     _write(connection, write)
     if history:
@@ -177,9 +187,43 @@ def replace_decisions(
     follow(connection, cluster, {**moves, **aliases}, live)
     touched = {row["fault_id"] for row in (*replaced, *retracted)} | {item.row["fault_id"] for item in write}
     refresh_faults(connection, cluster, touched)
+    if document is not None:
+        _tell(connection, write, retracted, stored, {**moves, **aliases}, document, now_us)
     withdraw(connection, cluster, {row["incident_id"] for row in (*replaced, *retracted)})
     propose(connection, cluster, [item.row for item in write], now_us)
     return Replaced(len(write), unchanged, len(kept), len(retracted), tuple(changes))
+
+
+def _inherit_detection(write: Sequence[_Prepared], old_rows: Sequence[Row], moves: Mapping[str, str]) -> None:
+    """An incident that goes on under another id or subject was detected when the old one was."""
+    known: dict[str, int] = {}
+    for row in old_rows:
+        heir = moves.get(row["incident_id"])
+        if heir is not None and row["detected_at"] is not None:
+            known[heir] = min(row["detected_at"], known.get(heir, row["detected_at"]))
+    for item in write:
+        if item.row["incident"] and item.row["incident_id"] in known:
+            item.row["detected_at"] = min(item.row["detected_at"], known[item.row["incident_id"]])
+
+
+def _tell(
+    connection: Connection,
+    write: Sequence[_Prepared],
+    retracted: Sequence[Row],
+    stored: Mapping[str, Row],
+    moves: Mapping[str, str],
+    document: Callable[[Decision], str],
+    now_us: int,
+) -> None:
+    """Put what changed into the outbox of incidents."""
+    rows: list[dict[str, Any]] = []
+    for item in write:
+        rows.extend(
+            outgoing_rows(stored.get(item.subject_key), item.row, partial(document, item.decision), moves, now_us)
+        )
+    for old in retracted:
+        rows.extend(outgoing_rows(old, None, str, moves, now_us))
+    write_outgoing(connection, rows)
 
 
 def _remove(connection: Connection, cluster: str, keys: Sequence[str]) -> None:

@@ -8,8 +8,9 @@ A macro takes plain column names or constants, never another call with a comma i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
@@ -17,6 +18,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sql.types import iso, to_datetime
 
 Rows = list[dict[str, Any]]
+F = TypeVar("F")
+#: Rows of one executemany and keys of one look-up.
+BATCH = 10_000
 
 _MACRO = re.compile(r"@(epoch|week|day|hour|iso)\(([A-Za-z0-9_.:]+)\)")
 
@@ -40,6 +44,13 @@ def expand(text: str, dialect: str) -> str:
     """The SQL text with its macros written out for `sqlite` or `postgresql`, for use in `sqlalchemy.text`."""
     table = _POSTGRES if dialect == "postgresql" else _SQLITE
     return _MACRO.sub(lambda m: table[m[1]].format(m[2]), text)
+
+
+def batches(items: Iterable[F], size: int = BATCH) -> Iterator[list[F]]:
+    """The items in lists of at most `size`."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
 
 
 def driver_many(connection: Connection, statement: Any, names: Sequence[str]) -> Callable[[Rows], None]:  # noqa: ANN401

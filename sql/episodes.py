@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection, delete, select
 
-from sql.dialect import upsert
-from sql.load import batches
+from sql.dialect import batches, upsert
 from sql.models import decisions, episodes
 
 Span = tuple[int, int]

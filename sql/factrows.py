@@ -270,7 +270,9 @@ class Kind(Generic[F]):
     then: str | None = None
 
 
-SOURCES = Kind(models.sources, "source_id", lambda f: (f.source_id,), source_row, source_fact, merge_sources)
+SOURCES = Kind(
+    models.sources, "source_id", lambda f: (f.source_id,), source_row, source_fact, merge_sources, ("clock",)
+)
 SIGNALS = Kind(
     models.signals,
     "signal_id",

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, delete, insert, select
 
-from sql.load import batches
+from sql.dialect import batches
 from sql.models import decisions, fault
 
 

@@ -7,22 +7,20 @@ other (advisory locks), since a row that neither of two sees yet could not be lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, TypeVar
 from zlib import crc32
 
 from sqlalchemy import JSON, Connection, delete, exists, or_, select, text
 
 from schemas.facts import Facts, SignalFact, SourceFact, Stamp, torn_away
-from sql.dialect import driver_many, upsert
+from sql.dialect import batches, driver_many, upsert
 from sql.factrows import FRAGMENTS, PROGRESS, QUARANTINE, SIGNALS, SOURCES, Kind, storable_facts
+from sql.lines import count_lines
 from sql.types import to_json
 
 F = TypeVar("F")
-#: Rows of one executemany and keys of one look-up.
-BATCH = 10_000
 _LOCK_SPACE = 7_302_212
 _DERIVED_SPACE = 7_302_213
 _LOCKS = 256
@@ -82,13 +80,6 @@ class Tally:
             job_ids=frozenset(self.job_ids - {""}),
             rows=tuple(sorted(self.rows.items())),
         )
-
-
-def batches(items: Iterable[F], size: int = BATCH) -> Iterator[list[F]]:
-    """The items in lists of at most `size`."""
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
 
 
 def lock_derived(connection: Connection, cluster: str) -> None:
@@ -161,8 +152,8 @@ def _merge_in(
     return written
 
 
-def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: str) -> Touched:
-    """Merge facts into the tables, inside the caller's transaction."""
+def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: str, now_us: int = 0) -> Touched:
+    """Merge facts into the tables, inside the caller's transaction. now_us: wall clock, for lines of a stream."""
     facts = storable_facts(facts)
     ids = {f.source_id for f in facts.sources}
     ids.update(f.source_id for f in facts.signals)
@@ -174,7 +165,7 @@ def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: st
     for source in _merge_in(connection, SOURCES, cluster, ingest_id, facts.sources, tally):
         tally.source_ids.add(source.source_id)
         tally.source(source)
-    signals = _standing(connection, cluster, facts.signals)
+    signals = count_lines(connection, cluster, _standing(connection, cluster, facts.signals), now_us)
     for signal in _merge_in(connection, SIGNALS, cluster, ingest_id, signals, tally):
         tally.source_ids.add(signal.source_id)
         tally.hosts.add(signal.host)

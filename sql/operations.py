@@ -10,8 +10,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, select
 
 from schemas.taxonomy import component as taxonomy_component
 from sql.answers import find_subject
-from sql.dialect import upsert
-from sql.load import batches
+from sql.dialect import batches, upsert
 from sql.models import coverage, hosts, incident_aliases, telemetry_hourly
 from sql.models import labels as labels_table
 

@@ -12,8 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, case, select, update
 
 from schemas.identity import digest
-from sql.dialect import upsert
-from sql.load import batches
+from sql.dialect import batches, upsert
 from sql.models import actions
 
 _KEPT = ("state", "dry_run", "policy", "command", "result", "attempts", "created_at", "started_at", "finished_at")

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, bindparam, or_, select, update
 
-from sql.dialect import driver_many, moment
+from sql.dialect import batches, driver_many, moment
 from sql.factrows import SIGNALS, Kind
-from sql.load import Tally, Touched, batches
+from sql.load import Tally, Touched
 from sql.models import ingests, run_fragments, signals, sources, training_progress
 from sql.types import storable
 

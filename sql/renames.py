@@ -14,8 +14,9 @@ from sqlalchemy import Connection, bindparam, delete, or_, select, update
 from schemas.facts import Facts, SourceFact
 from schemas.identity import digest
 from schemas.renaming import renamed, renamed_signal, with_streams
+from sql.dialect import batches
 from sql.factrows import FRAGMENTS, PROGRESS, SIGNALS, SOURCES, quarantine_fact
-from sql.load import batches, load_facts
+from sql.load import load_facts
 from sql.models import (
     coverage,
     evidence,

@@ -24,7 +24,7 @@ from sql import read as _read
 from sql import renames as _renames
 from sql.answers import find_subject, list_decisions, read_decisions
 from sql.decide import Replaced, replace_decisions, set_detected
-from sql.dialect import upsert
+from sql.dialect import batches, upsert
 from sql.engine import connect_error, make_engine, parse_url, shown, sqlite_file
 from sql.errors import CannotConnect, SchemaBehind
 from sql.factrows import FRAGMENTS, PROGRESS, SOURCES
@@ -34,6 +34,7 @@ from sql.operations import Label, add_label, labels, load_telemetry, replace_cov
 from sql.outbox import open_actions
 from sql.read import Placement, ProgressPlacement
 from sql.runrows import run_of, run_row
+from sql.touched import mark_touched
 from sql.types import to_us
 
 __all__ = ["Label", "Replaced", "Store", "Touched", "open_store"]
@@ -182,13 +183,19 @@ class Store:
         ingest_id: int = 0,
         cluster: str = "default",
         positions: Iterable[tuple[str, int, int, int | None]] = (),
+        *,
+        mark: bool = False,
     ) -> Touched:
         """Merge facts in (order, repetition and overlap of loads never show); what changed comes back.
 
         positions: (topic, partition, next offset, event time in us) of a stream, made durable in the same transaction.
+        mark: note what changed as to be decided (`sql.touched`), as streams do.
         """
         with self.writing() as connection:
-            touched = _load.load_facts(connection, facts, ingest_id, cluster)
+            now = self.now_us()
+            touched = _load.load_facts(connection, facts, ingest_id, cluster, now)
+            if mark:
+                mark_touched(connection, cluster, touched.source_ids, now)
             rows = [
                 {"cluster": cluster, "topic": topic, "partition": part, "next_offset": offset, "event_at": event_us}
                 for topic, part, offset, event_us in positions
@@ -276,9 +283,9 @@ class Store:
         gone = sorted(set(retract) - rows.keys())
         table = models.job_runs
         with self.writing(cluster) as connection:
-            for keys in _load.batches(gone, 5_000):
+            for keys in batches(gone, 5_000):
                 connection.execute(delete(table).where(table.c.cluster == cluster, table.c.run_key.in_(keys)))
-            for chunk in _load.batches(rows.values()):
+            for chunk in batches(rows.values()):
                 connection.execute(upsert(table, self.dialect), chunk)
 
     def read_runs(self, cluster: str) -> tuple[JobRun, ...]:
@@ -316,17 +323,23 @@ class Store:
         *,
         aliases: Mapping[str, str] | None = None,
         latest: bool = False,
+        reopened: Collection[str] = (),
+        document: Callable[[Decision], str] | None = None,
     ) -> Replaced:
         """Replace the decisions of these subjects as a whole, in one transaction.
 
         Older decisions (ruleset, model, revision) never replace newer ones; equal ones are not written again.
         retract_keys: subjects that are no more. aliases: old incident id -> new one, where the caller knows more than
         can be seen from subjects and root evidence. latest: decided from all facts in the store, so that the number of
-        facts is not compared (a window that became narrower leaves a subject with fewer).
+        facts is not compared (a window that became narrower leaves a subject with fewer). reopened: subjects that went
+        on after their final answer. document: an incident as JSON; with it, what changed goes to the outbox of
+        incidents (`sql.published`).
         """
         with self.writing(cluster) as connection:
             now = self.now_us()
-            return replace_decisions(connection, cluster, decisions, retract_keys, now, aliases or {}, latest)
+            return replace_decisions(
+                connection, cluster, decisions, retract_keys, now, aliases or {}, latest, reopened, document
+            )
 
     def set_detected(self, cluster: str, subject_key: str, detected_us: int) -> None:
         """Put the wall-clock time at which a stream first saw that the subject was interrupted."""

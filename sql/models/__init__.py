@@ -8,9 +8,20 @@ from sql.models.decisions import (
     fault,
     health_events,
     incident_aliases,
+    incident_outbox,
     incident_revisions,
 )
-from sql.models.facts import coverage, quarantine, run_fragments, signals, sources, stream_progress, training_progress
+from sql.models.facts import (
+    coverage,
+    quarantine,
+    run_fragments,
+    signal_lines,
+    signals,
+    sources,
+    stream_progress,
+    stream_touched,
+    training_progress,
+)
 from sql.models.operations import actions, components, ingests, labels, meta, telemetry_hourly
 from sql.models.runs import hosts, job_runs
 
@@ -25,6 +36,7 @@ __all__ = [
     "health_events",
     "hosts",
     "incident_aliases",
+    "incident_outbox",
     "incident_revisions",
     "ingests",
     "job_runs",
@@ -33,9 +45,11 @@ __all__ = [
     "metadata",
     "quarantine",
     "run_fragments",
+    "signal_lines",
     "signals",
     "sources",
     "stream_progress",
+    "stream_touched",
     "telemetry_hourly",
     "training_progress",
 ]

@@ -191,3 +191,21 @@ incident_aliases = Table(
     Index("ix_incident_aliases_incident", "cluster", "incident_id"),
     comment="old ids of incidents; labels follow them",
 )
+
+incident_outbox = Table(
+    "incident_outbox",
+    metadata,
+    Column("seq", Integer, primary_key=True, comment="order in which they are sent"),
+    Column("cluster", Str, nullable=False),
+    Column("incident_id", Str, nullable=False),
+    Column("subject_key", Str, nullable=False),
+    Column("what", Str, nullable=False, comment="new, changed or retracted"),
+    Column("revision", BigInteger, nullable=False, comment="number of distinct facts seen"),
+    Column("provisional", Boolean, nullable=False),
+    Column("incident", Str, comment="the incident as diagnose prints it, JSON; null where retracted"),
+    Column("replaced_by", Str, comment="the id that the incident has now, where a retracted one lives on"),
+    Column("created_us", BigInteger, nullable=False, comment="wall clock, us since 1970"),
+    Column("sent_us", BigInteger, comment="wall clock; null: not delivered yet"),
+    Index("ix_incident_outbox_sent_us", "sent_us", "seq"),
+    comment="incidents for other systems; written with the decision, sent by the stream's relay",
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table, text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, Table, text
 
 from sql.models.base import cluster_column, ingest_column, metadata
 from sql.types import Json, Real, Str, UtcMicros
@@ -52,6 +52,7 @@ sources = Table(
     Column(
         "trail", Str, nullable=False, server_default=text("''"), comment="digests that tell files of one base apart"
     ),
+    Column("clock", Str, comment="digest of the clock and host that it was last decided with; derived"),
     Index("ix_sources_base", "cluster", "base"),
     comment="one row an input file or archive member",
 )
@@ -89,7 +90,20 @@ signals = Table(
     Index("ix_signals_source", "cluster", "source_id"),
     Index("ix_signals_host_first_at", "cluster", "host", "first_at"),
     Index("ix_signals_first_at", "cluster", "first_at"),
+    Index("ix_signals_rule", "cluster", "rule"),
     comment="folded signals: one row a rule, identity, masked text, host, minute and source",
+)
+
+signal_lines = Table(
+    "signal_lines",
+    metadata,
+    cluster_column(),
+    Column("signal_id", Str, primary_key=True),
+    Column("cell", BigInteger, primary_key=True, autoincrement=False, comment="addresses // 65536"),
+    Column("lines", LargeBinary, nullable=False, comment="addresses in the cell, each two bytes, least byte first"),
+    Column("changed_us", BigInteger, nullable=False, comment="wall clock, us since 1970"),
+    Index("ix_signal_lines_changed_us", "cluster", "changed_us"),
+    comment="which lines of a stream a signal has counted, until they are too old to come again",
 )
 
 training_progress = Table(
@@ -183,4 +197,17 @@ stream_progress = Table(
     Column("next_offset", BigInteger, nullable=False),
     Column("event_at", UtcMicros, comment="event time up to which the partition was read"),
     comment="how far a stream is durable; written in the transaction that makes its facts durable",
+)
+
+stream_touched = Table(
+    "stream_touched",
+    metadata,
+    cluster_column(),
+    Column("source_id", Str, primary_key=True),
+    Column("mark", BigInteger, nullable=False, comment="another number with every load that changed the source"),
+    Column("changed_us", BigInteger, nullable=False, comment="wall clock, us since 1970"),
+    Column("decided", Boolean, nullable=False, comment="whether what changed has been decided"),
+    Index("ix_stream_touched_changed_us", "cluster", "changed_us"),
+    Index("ix_stream_touched_decided", "cluster", "decided"),
+    comment="sources that a stream changed; written in the transaction of their facts",
 )
