@@ -1,6 +1,7 @@
 # Two commands do all set-up on a machine with make and Python 3.11 or later:
 #   make demo   the core in ./.venv, an example archive into a warehouse, the table of causes
 #   make test   what tests need, static checks, all tests (pytest's closing line comes last)
+#   make services   a Kafka broker (Java, Maven) and Beam's Prism runner (Go) for tests and trials of the stream, once
 # Also: make lint (static checks alone), make soak (the long counts), make example (packs the example again), make clean.
 # A step that is done leaves a stamp beside the environment, so a second run starts at once.
 
@@ -20,7 +21,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 /usr/bin/pyt
 
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help demo test lint static soak example clean
+.PHONY: help demo test lint static services soak example clean
 .NOTPARALLEL:
 
 help:
@@ -65,10 +66,14 @@ static: $(TESTS)
 
 lint: static
 
-test: static
+# Standard library only; needs no environment. Without Java, Maven or Go it says so and the tests of the stream skip.
+services: | $(BIN)/python
+	@$(BIN)/python -m tests.services
+
+test: static services
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-soak: $(TESTS)
+soak: $(TESTS) services
 	@$(BIN)/python -m pytest -m "soak or hypothesis" --hypothesis-profile=soak $(PYTEST_ARGS)
 
 example: $(CORE)

@@ -17,6 +17,8 @@ settings.register_profile("everyday", settings.default, deadline=None, derandomi
 settings.register_profile("soak", settings.default, deadline=None, max_examples=3000, derandomize=False)
 settings.load_profile("everyday")
 
+pytest_plugins = ("tests.services.fixtures",)
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
