@@ -344,7 +344,8 @@ class TelemetryFact:
     host: as printed, "" where the source does not say (then it is the source's own). device: GPU UUID, else its PCI
     address, else `gpu<index>`; a disk's name; "" for the host. metric: name with its unit, e.g. `gpu_temperature_c`.
     hour: the begin of the hour in the frame of the stamps. cells: (64 KiB cell, samples, sum, smallest, largest),
-    sorted, so that two readings of the same bytes merge by maximum.
+    sorted, so that two readings of the same bytes merge by maximum. changes: of power only, where samples are 10 s
+    apart or less: (cell, changes over 1-10 s, median of their sizes, the largest: (us, seconds, watts)).
     """
 
     source_id: str
@@ -353,6 +354,7 @@ class TelemetryFact:
     metric: str
     hour: Stamp
     cells: tuple[tuple[int, int, float, float, float], ...] = ()
+    changes: tuple[tuple[int, int, float, tuple[tuple[int, float, float], ...]], ...] = ()
 
     @property
     def key(self) -> tuple[str, str, str, str, str, int]:
@@ -374,7 +376,10 @@ def merge_telemetry(a: TelemetryFact, b: TelemetryFact) -> TelemetryFact:
     cells: dict[int, tuple[int, int, float, float, float]] = {c[0]: c for c in a.cells}
     for cell in b.cells:
         cells[cell[0]] = max(cell, cells.get(cell[0], cell))
-    return replace(a, cells=tuple(sorted(cells.values())))
+    changes = {c[0]: c for c in a.changes}
+    for change in b.changes:
+        changes[change[0]] = max(change, changes.get(change[0], change))
+    return replace(a, cells=tuple(sorted(cells.values())), changes=tuple(sorted(changes.values())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, select
+from sqlalchemy import Connection, Table, and_, delete, func, insert, select
 
 from schemas.taxonomy import component as taxonomy_component
 from sql.answers import find_subject
 from sql.dialect import batches, upsert
-from sql.models import coverage, hosts, incident_aliases, telemetry_hourly
+from sql.models import coverage, hosts, incident_aliases, power_hourly, telemetry_hourly
 from sql.models import labels as labels_table
 
 
@@ -127,12 +127,21 @@ def _merge_host(into: dict[str, Any], row: Mapping[str, Any], columns: Iterable[
 
 def load_telemetry(connection: Connection, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write hourly telemetry; a row of the same key is replaced, unless it stands for more samples (a longer copy)."""
-    keys = [column.name for column in telemetry_hourly.primary_key if column.name != "cluster"]
+    _replace_hours(connection, cluster, telemetry_hourly, rows)
+
+
+def load_power(connection: Connection, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write hours of `power_hourly`, as `load_telemetry` does."""
+    _replace_hours(connection, cluster, power_hourly, rows)
+
+
+def _replace_hours(connection: Connection, cluster: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    keys = [column.name for column in table.primary_key if column.name != "cluster"]
     unique: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         key = tuple(row[k] for k in keys)
         if key not in unique or unique[key]["n"] <= row["n"]:
             unique[key] = {**row, "cluster": cluster}
-    statement = upsert(telemetry_hourly, connection.dialect.name, least="n")
+    statement = upsert(table, connection.dialect.name, least="n")
     for chunk in batches(unique.values()):
         connection.execute(statement, chunk)

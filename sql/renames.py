@@ -21,6 +21,7 @@ from sql.models import (
     coverage,
     evidence,
     health_events,
+    power_hourly,
     quarantine,
     run_fragments,
     signals,
@@ -102,8 +103,8 @@ def _follow(connection: Connection, cluster: str, facts: Facts, moves: Mapping[s
         )
         for chunk in batches(rows):
             connection.execute(statement, chunk)
-    hours = telemetry_hourly
-    for old, new in sorted(moves.items()):
-        connection.execute(
-            update(hours).where(hours.c.cluster == cluster, hours.c.source_id == old).values(source_id=new)
-        )
+    for hours in (telemetry_hourly, power_hourly):
+        for old, new in sorted(moves.items()):
+            connection.execute(
+                update(hours).where(hours.c.cluster == cluster, hours.c.source_id == old).values(source_id=new)
+            )

@@ -30,11 +30,19 @@ from sql.errors import CannotConnect, SchemaBehind
 from sql.factrows import FRAGMENTS, PROGRESS, SOURCES
 from sql.load import Touched, lock_derived
 from sql.migrations import state_of, upgrade_engine
-from sql.operations import Label, add_label, labels, load_telemetry, replace_coverage, replace_hosts, upsert_hosts
+from sql.operations import (
+    Label,
+    add_label,
+    labels,
+    load_power,
+    load_telemetry,
+    replace_coverage,
+    replace_hosts,
+    upsert_hosts,
+)
 from sql.outbox import open_actions
 from sql.read import Placement, ProgressPlacement
 from sql.runrows import run_of, run_row
-from sql.touched import mark_touched
 from sql.types import to_us
 
 __all__ = ["Label", "Replaced", "Store", "Touched", "open_store"]
@@ -193,9 +201,7 @@ class Store:
         """
         with self.writing() as connection:
             now = self.now_us()
-            touched = _load.load_facts(connection, facts, ingest_id, cluster, now)
-            if mark:
-                mark_touched(connection, cluster, touched.source_ids, now)
+            touched = _load.load_facts(connection, facts, ingest_id, cluster, now, mark=mark)
             rows = [
                 {"cluster": cluster, "topic": topic, "partition": part, "next_offset": offset, "event_at": event_us}
                 for topic, part, offset, event_us in positions
@@ -312,6 +318,11 @@ class Store:
         """Write rows of `telemetry_hourly`; the same source, host, device, metric and hour is replaced."""
         with self.writing(cluster) as connection:
             load_telemetry(connection, cluster, rows)
+
+    def load_power(self, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rows of `power_hourly`; the same source, host and hour is replaced."""
+        with self.writing(cluster) as connection:
+            load_power(connection, cluster, rows)
 
     # -- decisions -------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from pipeline.records import power
 from schemas.facts import CELL, Stamp, TelemetryFact
 
 HOUR_US = 3_600_000_000
@@ -40,6 +41,7 @@ class TelemetryFold:
     def __init__(self, source_id: str) -> None:
         self._source_id = source_id
         self._hours: dict[tuple[str, str, str, str, int], dict[int, list[float]]] = {}
+        self._changes = power.ChangeFold()
 
     def add(self, stamp: Stamp, offset: int, host: str, device: str, metric: str, value: float | None) -> None:
         """One sample. offset: bytes from the member's begin."""
@@ -48,6 +50,8 @@ class TelemetryFold:
         low, high = _PLAUSIBLE.get(metric.rpartition("_")[2], (-math.inf, math.inf))
         if not low <= value <= high:
             return
+        if metric == power.METRIC:
+            self._changes.add(stamp, offset, host, device, value)
         key = (host, device, metric, stamp.kind, stamp.us // HOUR_US * HOUR_US)
         cells = self._hours.get(key)
         if cells is None:
@@ -64,10 +68,12 @@ class TelemetryFold:
             cell[3] = value
 
     def facts(self) -> tuple[TelemetryFact, ...]:
+        changes = self._changes.cells()
         return tuple(
             TelemetryFact(
                 self._source_id, host, device, metric, Stamp(kind, us),
                 tuple((cell, int(v[0]), v[1], v[2], v[3]) for cell, v in sorted(cells.items())),
+                changes.get((host, device, kind, us), ()) if metric == power.METRIC else (),
             )
             for (host, device, metric, kind, us), cells in sorted(self._hours.items())
         )  # fmt: skip

@@ -27,7 +27,7 @@ from pipeline.sources import Source, discover
 from pipeline.sources.split import settle
 from pipeline.warehouse.redecide import Redecided, make_decider, redecide
 from pipeline.warehouse.writeback import finished_ingests, sources_of_ingests
-from schemas.facts import Facts, Quarantine
+from schemas.facts import Facts, Quarantine, TelemetryFact
 from schemas.settings import Settings
 from sql import models
 
@@ -256,16 +256,22 @@ def _load(
 
 
 def _load_telemetry(store: Store, settings: Settings, folder: str) -> None:
-    """Hourly telemetry, in UTC by the clocks that all sources together give."""
+    """Hourly telemetry and swings of power, in UTC by the clocks that all sources together give."""
     from pipeline.beam.facts_graph import read_telemetry
     from pipeline.placing.place import place
+    from pipeline.records.power import power_rows
     from pipeline.records.telemetry import rows
 
     clocks = None
+    finely: list[TelemetryFact] = []
     for facts in read_telemetry(folder):
         if clocks is None:
             clocks = place(store.read_sources(settings.cluster), store.read_fragments(settings.cluster), settings)
         store.load_telemetry(settings.cluster, rows(facts.telemetry, clocks))
+        finely += [fact for fact in facts.telemetry if fact.changes]
+    if clocks is not None:
+        # GPUs of one host may lie in different shards.
+        store.load_power(settings.cluster, power_rows(finely, clocks))
 
 
 def _dead_ingests(store: Store, cluster: str, mine: int) -> list[int]:

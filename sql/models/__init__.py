@@ -22,7 +22,7 @@ from sql.models.facts import (
     stream_touched,
     training_progress,
 )
-from sql.models.operations import actions, components, ingests, labels, meta, telemetry_hourly
+from sql.models.operations import actions, components, ingests, labels, meta, power_hourly, telemetry_hourly
 from sql.models.runs import hosts, job_runs
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "labels",
     "meta",
     "metadata",
+    "power_hourly",
     "quarantine",
     "run_fragments",
     "signal_lines",

@@ -24,5 +24,5 @@ def cluster_column() -> Column[Any]:
 
 
 def ingest_column() -> Column[Any]:
-    """The ingest that last changed the row; 0 for rows written outside of any ingest."""
+    """The ingest that last changed the row; 0 outside of any ingest, negative for a stream (`stream_touched.mark`)."""
     return Column("ingest_id", BigInteger, nullable=False, server_default="0", comment="ingest that last changed it")

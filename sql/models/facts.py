@@ -57,6 +57,9 @@ sources = Table(
     comment="one row an input file or archive member",
 )
 
+#: A hundredth of the signals; as `review_checkpoint_marks` says it, word for word, or its index would not be used.
+_OF_CHECKPOINTS = "rule IN ('mark_ckpt_begin', 'mark_ckpt_saved', 'mark_ckpt_seconds', 'mark_ckpt_load')"
+
 signals = Table(
     "signals",
     metadata,
@@ -90,7 +93,15 @@ signals = Table(
     Index("ix_signals_source", "cluster", "source_id"),
     Index("ix_signals_host_first_at", "cluster", "host", "first_at"),
     Index("ix_signals_first_at", "cluster", "first_at"),
-    Index("ix_signals_rule", "cluster", "rule"),
+    Index("ix_signals_rule_first_at", "cluster", "rule", "first_at"),
+    Index(
+        "ix_signals_checkpoint",
+        "cluster",
+        "source_id",
+        "first_offset",
+        sqlite_where=text(_OF_CHECKPOINTS),
+        postgresql_where=text(_OF_CHECKPOINTS),
+    ),
     comment="folded signals: one row a rule, identity, masked text, host, minute and source",
 )
 
@@ -204,10 +215,14 @@ stream_touched = Table(
     metadata,
     cluster_column(),
     Column("source_id", Str, primary_key=True),
-    Column("mark", BigInteger, nullable=False, comment="another number with every load that changed the source"),
+    Column(
+        "mark",
+        BigInteger,
+        nullable=False,
+        comment="one more with every load that changed the source; its facts bear it, negative, as ingest_id",
+    ),
     Column("changed_us", BigInteger, nullable=False, comment="wall clock, us since 1970"),
-    Column("decided", Boolean, nullable=False, comment="whether what changed has been decided"),
+    Column("decided_mark", BigInteger, nullable=False, comment="the mark up to which what changed is decided"),
     Index("ix_stream_touched_changed_us", "cluster", "changed_us"),
-    Index("ix_stream_touched_decided", "cluster", "decided"),
     comment="sources that a stream changed; written in the transaction of their facts",
 )

@@ -77,6 +77,22 @@ telemetry_hourly = Table(
     comment="telemetry by hour; a source's hour is replaced as a whole",
 )
 
+power_hourly = Table(
+    "power_hourly",
+    metadata,
+    cluster_column(),
+    Column("host", Str, primary_key=True),
+    Column("hour_at", UtcMicros, primary_key=True),
+    Column("source_id", Str, primary_key=True),
+    Column("n", BigInteger, nullable=False, comment="changes of GPUs over 1 to 10 s that were looked at"),
+    Column("devices", Integer, nullable=False, comment="GPUs whose samples are 10 s apart or less"),
+    Column("typical_w", Real, nullable=False, comment="usual size of a change of one GPU"),
+    Column("n_swings", Integer, nullable=False, comment="changes above 8 times the usual, GPUs of a moment as one"),
+    Column("largest_w", Real, comment="the largest swing of all GPUs of the host"),
+    Column("swings", Json, nullable=False, comment="[us since 1970, seconds, watts, GPUs]"),
+    comment="swings of power within seconds; a source's hour is replaced as a whole",
+)
+
 components = Table(
     "components",
     metadata,
