@@ -28,6 +28,7 @@ class Settings(BaseSettings):
     model_threshold: float = Field(0.7, description="confidence from which the model's word is taken")
     prior: str = Field("none", description="mix that breaks ties of weak evidence: none, llama3, fthsdp, labels")
     opinions: str = Field("all", description="whose opinion counts: all, rules, or text (to measure each alone)")
+    grace_s: float = Field(120.0, description="how long after its end a stream's answer is provisional, seconds")
     episode_gap_s: float = Field(180.0, description="silence that ends a fault episode of a host, seconds")
     range_bytes: int = Field(64 * 1024 * 1024, description="size of a byte range, a multiple of 64 KiB")
     max_inflated_bytes: int = Field(64 * 1024**3, description="limit for one decompressed member")

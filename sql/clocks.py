@@ -18,10 +18,11 @@ def clock_marks(connection: Connection, cluster: str, source_ids: Collection[str
         sources.c.cluster == cluster, sources.c.clock.is_not(None)
     )
     if source_ids is None:
-        return dict(connection.execute(query).tuples())
+        return {source_id: str(mark) for source_id, mark in connection.execute(query)}
     found: dict[str, str] = {}
     for chunk in batches(sorted(source_ids), _KEYS):
-        found.update(connection.execute(query.where(sources.c.source_id.in_(chunk))).tuples())
+        some = query.where(sources.c.source_id.in_(chunk))
+        found.update({source_id: str(mark) for source_id, mark in connection.execute(some)})
     return found
 
 

@@ -18,9 +18,12 @@ from schemas.facts import Facts, SignalFact, SourceFact, Stamp, torn_away
 from sql.dialect import batches, driver_many, upsert
 from sql.factrows import FRAGMENTS, PROGRESS, QUARANTINE, SIGNALS, SOURCES, Kind, storable_facts
 from sql.lines import count_lines
+from sql.touched import marks_of, write_marks
 from sql.types import to_json
 
 F = TypeVar("F")
+#: Source id -> number of the load that its changed rows bear.
+Number = Callable[[str], int]
 _LOCK_SPACE = 7_302_212
 _DERIVED_SPACE = 7_302_213
 _LOCKS = 256
@@ -125,7 +128,7 @@ def _writer(connection: Connection, kind: Kind[F]) -> Callable[[list[dict[str, A
 
 
 def _merge_in(
-    connection: Connection, kind: Kind[F], cluster: str, ingest_id: int, facts: Iterable[F], tally: Tally
+    connection: Connection, kind: Kind[F], cluster: str, number: Number, facts: Iterable[F], tally: Tally
 ) -> list[F]:
     """Merge the facts into the table; returns what was written, as merged."""
     merged: dict[tuple[Any, ...], F] = {}
@@ -144,7 +147,8 @@ def _merge_in(
                 continue
             new = fact if old is None else kind.merge(old, fact)
             if new != old:
-                rows.append({"cluster": cluster, "ingest_id": ingest_id, **kind.row(new)})
+                row = kind.row(new)
+                rows.append({"cluster": cluster, "ingest_id": number(row["source_id"]), **row})
                 written.append(new)
         if rows:
             write(rows)
@@ -152,8 +156,13 @@ def _merge_in(
     return written
 
 
-def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: str, now_us: int = 0) -> Touched:
-    """Merge facts into the tables, inside the caller's transaction. now_us: wall clock, for lines of a stream."""
+def load_facts(
+    connection: Connection, facts: Facts, ingest_id: int, cluster: str, now_us: int = 0, *, mark: bool = False
+) -> Touched:
+    """Merge facts into the tables, inside the caller's transaction.
+
+    now_us: wall clock, for lines of a stream. mark: of a stream: what changes is marked as to be decided.
+    """
     facts = storable_facts(facts)
     ids = {f.source_id for f in facts.sources}
     ids.update(f.source_id for f in facts.signals)
@@ -161,27 +170,38 @@ def load_facts(connection: Connection, facts: Facts, ingest_id: int, cluster: st
     ids.update(f.source_id for f in facts.fragments)
     ids.update(f.source_id for f in facts.quarantine)
     _lock(connection, ids)
+    marks = marks_of(connection, cluster, ids) if mark else {}
+
+    def number(source_id: str) -> int:
+        if not mark:
+            return ingest_id
+        known = marks.get(source_id)
+        return -(known.mark + 1 if known else 1)
+
     tally = Tally()
-    for source in _merge_in(connection, SOURCES, cluster, ingest_id, facts.sources, tally):
+    for source in _merge_in(connection, SOURCES, cluster, number, facts.sources, tally):
         tally.source_ids.add(source.source_id)
         tally.source(source)
     signals = count_lines(connection, cluster, _standing(connection, cluster, facts.signals), now_us)
-    for signal in _merge_in(connection, SIGNALS, cluster, ingest_id, signals, tally):
+    for signal in _merge_in(connection, SIGNALS, cluster, number, signals, tally):
         tally.source_ids.add(signal.source_id)
         tally.hosts.add(signal.host)
         tally.stamps(signal.first, signal.last)
-    for progress in _merge_in(connection, PROGRESS, cluster, ingest_id, facts.progress, tally):
+    for progress in _merge_in(connection, PROGRESS, cluster, number, facts.progress, tally):
         tally.source_ids.add(progress.source_id)
         tally.stamps(progress.first, progress.last)
-    for fragment in _merge_in(connection, FRAGMENTS, cluster, ingest_id, facts.fragments, tally):
+    for fragment in _merge_in(connection, FRAGMENTS, cluster, number, facts.fragments, tally):
         tally.source_ids.add(fragment.source_id)
         tally.hosts.update(fragment.nodes)
         tally.job_ids.add(fragment.job_id)
         tally.stamps(fragment.submit, fragment.start, fragment.end)
-    for part in _merge_in(connection, QUARANTINE, cluster, ingest_id, facts.quarantine, tally):
+    for part in _merge_in(connection, QUARANTINE, cluster, number, facts.quarantine, tally):
         tally.source_ids.add(part.source_id)
     _retract_torn(connection, cluster, tally.source_ids)
-    return tally.done()
+    touched = tally.done()
+    if mark:
+        write_marks(connection, cluster, touched.source_ids, marks, now_us)
+    return touched
 
 
 def _standing(connection: Connection, cluster: str, signals: Sequence[SignalFact]) -> list[SignalFact]:

@@ -92,14 +92,22 @@ def upsert_hosts(connection: Connection, cluster: str, rows: Iterable[Mapping[st
         connection.execute(upsert(hosts, connection.dialect.name), out)
 
 
-def replace_hosts(connection: Connection, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write what all hosts' logs say of them; rows (`host` and the same other columns each) that differ are written."""
+def replace_hosts(
+    connection: Connection, cluster: str, rows: Sequence[Mapping[str, Any]], *, only_these: bool = False
+) -> None:
+    """Write what all hosts' logs say of them; rows (`host` and the same other columns each) that differ are written.
+
+    only_these: hosts without a row stay as they are.
+    """
     told = {row["host"]: dict(row) for row in rows}
     columns = sorted({name for row in rows for name in row if name != "host"})
     if not columns:
         return
     query = select(hosts).where(hosts.c.cluster == cluster)
-    known = {row["host"]: dict(row) for row in connection.execute(query).mappings()}
+    known: dict[str, dict[str, Any]] = {}
+    for names in batches(sorted(told), 5_000) if only_these else [None]:
+        some = query if names is None else query.where(hosts.c.host.in_(names))
+        known.update({row["host"]: dict(row) for row in connection.execute(some).mappings()})
     blank = dict.fromkeys(columns)
     empty = dict.fromkeys(c.name for c in hosts.columns)
     changed = []

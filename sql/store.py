@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, func, insert, select, update
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -24,7 +24,7 @@ from sql import read as _read
 from sql import renames as _renames
 from sql.answers import find_subject, list_decisions, read_decisions
 from sql.decide import Replaced, replace_decisions, set_detected
-from sql.dialect import batches, upsert
+from sql.dialect import upsert
 from sql.engine import connect_error, make_engine, parse_url, shown, sqlite_file
 from sql.errors import CannotConnect, SchemaBehind
 from sql.factrows import FRAGMENTS, PROGRESS, SOURCES
@@ -42,7 +42,7 @@ from sql.operations import (
 )
 from sql.outbox import open_actions
 from sql.read import Placement, ProgressPlacement
-from sql.runrows import run_of, run_row
+from sql.runs import read_runs, replace_runs
 from sql.types import to_us
 
 __all__ = ["Label", "Replaced", "Store", "Touched", "open_store"]
@@ -285,21 +285,13 @@ class Store:
 
     def replace_runs(self, cluster: str, runs: Sequence[JobRun], retract: Collection[str] = ()) -> None:
         """Write these runs as they are and remove those in `retract` (run keys)."""
-        rows = {run.run_key: run_row(cluster, run) for run in runs}
-        gone = sorted(set(retract) - rows.keys())
-        table = models.job_runs
         with self.writing(cluster) as connection:
-            for keys in batches(gone, 5_000):
-                connection.execute(delete(table).where(table.c.cluster == cluster, table.c.run_key.in_(keys)))
-            for chunk in batches(rows.values()):
-                connection.execute(upsert(table, self.dialect), chunk)
+            replace_runs(connection, cluster, runs, retract)
 
     def read_runs(self, cluster: str) -> tuple[JobRun, ...]:
         """All runs, sorted by key."""
-        table = models.job_runs
-        query = select(table).where(table.c.cluster == cluster).order_by(table.c.run_key)
         with self.reading() as connection:
-            return tuple([run_of(dict(row)) for row in connection.execute(query).mappings()])
+            return read_runs(connection, cluster)
 
     def upsert_hosts(self, cluster: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Merge rows of `hosts` (`host` and any other columns, times in us); None never replaces a known value."""

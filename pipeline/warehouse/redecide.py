@@ -7,8 +7,6 @@ holds is retracted: a host fault that became part of a job's interruption, a run
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,20 +31,23 @@ from pipeline.warehouse.affected import (
     subject_span,
 )
 from pipeline.warehouse.reading import Reading, episode_gap, read_for_runs, read_for_scope
+from pipeline.warehouse.stages import Stages
 from pipeline.warehouse.ticket_load import PREFIX as TICKETS
 from pipeline.warehouse.writeback import (
+    coverage_rows,
+    host_rows,
     placed_span,
+    placement_rows,
+    progress_rows,
     replace_all,
-    write_coverage,
-    write_hosts,
-    write_placements,
-    write_progress,
 )
 from schemas.facts import Facts, SourceFact
 from schemas.identity import digest
 from schemas.renaming import moved_incidents
 from schemas.settings import Settings
 from schemas.subject import Decision, JobRun, Subject
+from sql.clocks import clock_marks, write_clock_marks
+from sql.touched import reopen_since
 
 if TYPE_CHECKING:
     from sql.decide import Change
@@ -89,19 +90,6 @@ def in_process(settings: Settings, rules_version: int) -> MapBatches:
     return decide
 
 
-class _Stages:
-    """Wall seconds by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def done(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
-        self._last = now
-
-
 def redecide(
     store: Store,
     settings: Settings,
@@ -123,7 +111,8 @@ def redecide(
     if touched is not None and not touched:
         return Redecided(0, 0, 0, 0, len(store.read_runs(settings.cluster)), (), {})
     cluster = settings.cluster
-    stages = _Stages()
+    stages = Stages()
+    started_us = store.now_us()
     sources = store.read_sources(cluster)
     known = {s.source_id: s for s in sources}
     episodes, unknown = store.read_episodes(cluster)
@@ -133,13 +122,16 @@ def redecide(
     stages.done("read")
     clocks = place(facts.sources, facts.fragments, settings)
     stages.done("place")
+    with store.reading() as connection:
+        old_marks = clock_marks(connection, cluster)
+    marks = {sid: clock_mark(clock) for sid, clock in clocks.items()}
     before = store.read_runs(cluster)
     runs = assemble(facts, clocks, ruleset, settings)
     stages.done("runs")
     if touched is None:
         scope, renew = Scope(everything=True), set(known)
     else:
-        moved = _moved(store, cluster, clocks)
+        moved = _moved(old_marks, marks)
         renew = (set(touched) | moved) & known.keys()
         scope = scope_of(renew, sources, clocks, before, runs, settings)
         scope = _with_old_times(store, cluster, scope, [known[sid] for sid in sorted(moved & known.keys())])
@@ -148,10 +140,10 @@ def redecide(
         reading = read_for_scope(store, cluster, scope, runs, renew, facts.signals, settings)
         facts = replace(facts, signals=reading.signals)
     placed = place_signals(facts, clocks, ruleset)
-    n_placed = write_placements(store, cluster, placed, renew)
-    write_progress(store, cluster, facts.progress, renew, before, runs, clocks)
-    write_coverage(store, cluster, [known[sid] for sid in sorted(renew)], clocks)
-    write_hosts(store, cluster, sources, clocks)
+    n_placed = store.update_placements(placement_rows(placed, renew), cluster)
+    store.update_progress_placements(cluster, progress_rows(facts.progress, renew, before, runs, clocks))
+    store.replace_coverage(cluster, renew, coverage_rows([known[sid] for sid in sorted(renew)], clocks))
+    store.replace_hosts(cluster, host_rows(sources, clocks))
     stages.done("placements")
     subjects, grown, valid, spans = _subjects(facts, scope, runs, clocks, ruleset, settings, placed)
     retract = _gone(store, cluster, grown, valid, episodes, reading, settings)
@@ -178,7 +170,9 @@ def redecide(
     same = {run.run_key: run for run in before}
     gone = same.keys() - {run.run_key for run in runs}
     store.replace_runs(cluster, [run for run in runs if same.get(run.run_key) != run], gone)
-    _remember(store, cluster, clocks)
+    with store.writing(cluster) as connection:
+        write_clock_marks(connection, cluster, {sid: mark for sid, mark in marks.items() if old_marks.get(sid) != mark})
+        reopen_since(connection, cluster, started_us)
     stages.done("write")
     return Redecided(
         decided=len(decisions),
@@ -192,18 +186,14 @@ def redecide(
     )
 
 
-def _clock_marks(clocks: Mapping[str, Clock]) -> dict[str, str]:
-    return {sid: digest(repr(clock)) for sid, clock in sorted(clocks.items())}
+def clock_mark(clock: Clock) -> str:
+    """Names a clock and its host."""
+    return digest(repr(clock))
 
 
-def _moved(store: Store, cluster: str, clocks: Mapping[str, Clock]) -> set[str]:
+def _moved(old: Mapping[str, str], new: Mapping[str, str]) -> set[str]:
     """Sources whose clock or host is not the one that was last decided with; new ones are not among them."""
-    old = json.loads(store.get_meta(f"clocks:{cluster}") or "{}")
-    return {sid for sid, mark in _clock_marks(clocks).items() if sid in old and old[sid] != mark}
-
-
-def _remember(store: Store, cluster: str, clocks: Mapping[str, Clock]) -> None:
-    store.set_meta(f"clocks:{cluster}", json.dumps(_clock_marks(clocks)))
+    return {sid for sid, mark in new.items() if sid in old and old[sid] != mark}
 
 
 def _with_old_times(store: Store, cluster: str, scope: Scope, moved: Sequence[SourceFact]) -> Scope:

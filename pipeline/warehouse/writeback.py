@@ -18,8 +18,11 @@ from sql import models
 
 if TYPE_CHECKING:
     from sql.decide import Change
+    from sql.read import Placement, ProgressPlacement
     from sql.store import Store
 
+#: (source_id, host, what, from_us, to_us): what a log of a host covers; times in UTC.
+CoverageRow = tuple[str, str, str, int | None, int | None]
 #: Decisions replaced in one transaction, and keys of one query.
 WRITE = 2_000
 #: What a log of a family covers.
@@ -53,9 +56,9 @@ def placed_span(store: Store, cluster: str, source_ids: Sequence[str]) -> Span |
     return (min(lows), max(highs)) if lows and highs else None
 
 
-def write_placements(store: Store, cluster: str, placed: Iterable[Placed], renew: Collection[str]) -> int:
-    """Fill what placing derived of the signals of the sources in `renew`; returns how many."""
-    rows = (
+def placement_rows(placed: Iterable[Placed], renew: Collection[str]) -> Iterator[Placement]:
+    """What placing derived of the signals of the sources in `renew`."""
+    return (
         (
             p.fact.signal_id,
             p.hosts[0] if p.hosts else None,
@@ -68,7 +71,6 @@ def write_placements(store: Store, cluster: str, placed: Iterable[Placed], renew
         for p in placed
         if p.fact.source_id in renew
     )
-    return store.update_placements(rows, cluster)
 
 
 def finished_ingests(store: Store, cluster: str) -> frozenset[int]:
@@ -92,16 +94,14 @@ def sources_of_ingests(store: Store, cluster: str, ingest_ids: Collection[int]) 
     return frozenset(found)
 
 
-def write_progress(
-    store: Store,
-    cluster: str,
+def progress_rows(
     progress: Iterable[ProgressFact],
     renew: Collection[str],
     before: Sequence[JobRun],
     runs: Sequence[JobRun],
     clocks: Mapping[str, ClockLike],
-) -> None:
-    """Tie training progress to runs and to UTC, for the sources in `renew` and those of runs that changed."""
+) -> list[ProgressPlacement]:
+    """Training progress tied to runs and to UTC, of the sources in `renew` and of those of runs that changed."""
     old = {run.run_key: run for run in before}
     wanted = set(renew)
     for run in before:
@@ -114,7 +114,7 @@ def write_progress(
             wanted.update(run.source_ids)
         for sid, low, high in run.spans:
             owners.setdefault(sid, []).append((low, high, run.run_key))
-    rows = []
+    rows: list[ProgressPlacement] = []
     for fact in progress:
         if fact.source_id not in wanted:
             continue
@@ -126,22 +126,22 @@ def write_progress(
             if low <= fact.first_offset and (high < 0 or fact.first_offset < high)
         ]
         rows.append((fact.source_id, fact.cell, first, last, min(held, default=None)))
-    store.update_progress_placements(cluster, rows)
+    return rows
 
 
-def write_coverage(store: Store, cluster: str, sources: Sequence[SourceFact], clocks: Mapping[str, ClockLike]) -> None:
+def coverage_rows(sources: Iterable[SourceFact], clocks: Mapping[str, ClockLike]) -> list[CoverageRow]:
     """Which host's logs reach from when to when."""
-    coverage: list[tuple[str, str, str, int | None, int | None]] = []
+    coverage: list[CoverageRow] = []
     for source in sorted(sources, key=lambda s: s.source_id):
         clock = clocks.get(source.source_id)
         low, high = source_span(source, clock) or (None, None)
         what = COVERS.get(source.family)
         if what:
             coverage.append((source.source_id, clock.host if clock is not None else "", what, low, high))
-    store.replace_coverage(cluster, [s.source_id for s in sources], coverage)
+    return coverage
 
 
-def write_hosts(store: Store, cluster: str, sources: Sequence[SourceFact], clocks: Mapping[str, ClockLike]) -> None:
+def host_rows(sources: Iterable[SourceFact], clocks: Mapping[str, ClockLike]) -> list[dict[str, Any]]:
     """What the logs say of the hosts themselves, from all sources, so that the order of loads cannot show.
 
     The driver is the one of the log that reaches furthest; of equally late ones the greatest. A host that no log is
@@ -164,7 +164,7 @@ def write_hosts(store: Store, cluster: str, sources: Sequence[SourceFact], clock
                 drivers[clock.host] = max(when, drivers.get(clock.host, when))
     for host, (_, version) in drivers.items():
         rows[host]["driver_version"] = version
-    store.replace_hosts(cluster, [rows[host] for host in sorted(rows)])
+    return [rows[host] for host in sorted(rows)]
 
 
 def _no_host(host: str) -> dict[str, Any]:

@@ -40,15 +40,19 @@ def upgrade() -> None:
         sa.Column("cluster", Str(), nullable=False, comment=_CLUSTER),
         sa.Column("source_id", Str(), nullable=False),
         sa.Column(
-            "mark", sa.BigInteger(), nullable=False, comment="another number with every load that changed the source"
+            "mark",
+            sa.BigInteger(),
+            nullable=False,
+            comment="one more with every load that changed the source; its facts bear it, negative, as ingest_id",
         ),
         sa.Column("changed_us", sa.BigInteger(), nullable=False, comment=_WALL),
-        sa.Column("decided", sa.Boolean(), nullable=False, comment="whether what changed has been decided"),
+        sa.Column(
+            "decided_mark", sa.BigInteger(), nullable=False, comment="the mark up to which what changed is decided"
+        ),
         sa.PrimaryKeyConstraint("cluster", "source_id", name=op.f("pk_stream_touched")),
         comment="sources that a stream changed; written in the transaction of their facts",
     )
     op.create_index("ix_stream_touched_changed_us", "stream_touched", ["cluster", "changed_us"])
-    op.create_index("ix_stream_touched_decided", "stream_touched", ["cluster", "decided"])
     op.create_table(
         "incident_outbox",
         sa.Column("seq", sa.Integer(), nullable=False, comment="order in which they are sent"),
@@ -81,6 +85,7 @@ def upgrade() -> None:
     )
     _take_clocks_over()
     op.create_index("ix_signals_rule", "signals", ["cluster", "rule"])
+    op.create_index("ix_signals_rule_first_at", "signals", ["cluster", "rule", "first_at"])
 
 
 def _take_clocks_over() -> None:
