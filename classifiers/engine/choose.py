@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from classifiers.engine.candidates import Candidate
 from classifiers.engine.explain import before, linked
+from classifiers.engine.first import place_of
 from classifiers.engine.outcome import Outcome
 from classifiers.engine.resolve import base_weight, cleared, resolve
 from classifiers.engine.shapes import SHAPES
@@ -26,6 +27,8 @@ COMPARABLE = 0.6
 DEVICES_TIE_S = 10.0
 #: A line of a job's output that fits two components leaves this much to the other.
 JOB_TEXT_DOUBT = 0.15
+#: What a job's line that fits two components still weighs where the kernel log that could tell them apart is missing.
+WITHOUT_HOST_LOG = 0.6
 #: No answer is surer than this.
 CEILING = 0.97
 _ANNOUNCED = re.compile(
@@ -61,6 +64,8 @@ def from_events(subject: Subject) -> list[Candidate]:
         precursor = cleared(event) and any(linked(event, e) and before(e, event) is not True for e in heavy)
         weight = base_weight(event, precursor=precursor)
         component, alt = resolve(event)
+        if alt and event.family == "job" and _host_log_missing(event, subject):
+            weight = round(weight * WITHOUT_HOST_LOG, 4)
         if weight > 0 and component and is_named(component):
             out.append(
                 Candidate(
@@ -74,6 +79,17 @@ def from_events(subject: Subject) -> list[Candidate]:
                 )
             )
     return out
+
+
+def _host_log_missing(event: Event, subject: Subject) -> bool:
+    """Whether kernel logs of the run are at hand, but not that of the host where the job's line was printed.
+
+    Where no host's log is there, it is a report without them, and the line has to do; where only this one is missing,
+    the word that would have told a lost device from a program's error is likely in it.
+    """
+    logs = {row.host: row.seen for row in subject.coverage if row.what == "kernel log" and row.host}
+    place = place_of(event, subject.run)
+    return any(logs.values()) and place is not None and logs.get(place) is False
 
 
 def _aftermath(event: Event, subject: Subject) -> bool:

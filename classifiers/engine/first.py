@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from classifiers.engine.resolve import cleared
-from schemas.subject import Event, Subject
+from schemas.subject import Event, JobRun, Subject
 
 _RANK = re.compile(r"\b[Rr]ank[ =:]{0,2}(\d{1,6})\b")
 _LOCAL = re.compile(r"\blocal_rank[ =:]{1,3}(\d{1,4})\b")
@@ -35,7 +35,20 @@ def _host(subject: Subject, root: Event | None) -> str | None:
         return run.nodes[0]
     # what a launcher says of the rank that crashed
     crashed = {e.host for e in subject.events if "crash" in e.tags and e.family == "job" and e.host and not cleared(e)}
-    return crashed.pop() if len(crashed) == 1 else None
+    if len(crashed) == 1:
+        return crashed.pop()
+    if root is None or root.family != "job" or "timeout" in root.tags:
+        return None
+    return place_of(root, run)
+
+
+def host_of_rank(run: JobRun, rank: int) -> str | None:
+    """The host of a rank as Slurm lays ranks out unless told otherwise: in blocks, in the order of its node list
+    (`man srun`, --distribution=block). Only where the record names all hosts and each has as many GPUs."""
+    n = len(run.nodes)
+    if run.scheduler != "slurm" or not n or run.n_nodes != n or not run.n_gpus or run.n_gpus % n or rank >= run.n_gpus:
+        return None
+    return run.nodes[rank // (run.n_gpus // n)]
 
 
 def _rank(subject: Subject, root: Event | None) -> int | None:
@@ -72,6 +85,14 @@ def _own_rank(event: Event) -> int | None:
             return int(match[1])
     match = _RANK.search(event.text)
     return int(match[1]) if match and event.family == "job" else None
+
+
+def place_of(event: Event, run: JobRun | None) -> str | None:
+    """The host that a job's line speaks of: the one that it names, else the one that its rank runs on."""
+    if event.host or run is None:
+        return event.host or None
+    rank = _own_rank(event)
+    return host_of_rank(run, rank) if rank is not None else None
 
 
 def silent_rank(events: Sequence[Event]) -> int | None:

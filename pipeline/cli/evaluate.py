@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipeline.cli.evaluate_simulated import parse_window
 from pipeline.cli.options import examples, format_option, settings, settings_options
 from pipeline.cli.output import emit_json, emit_table, plain
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 @click.command(
     "evaluate",
-    epilog=examples("faultbeam evaluate tests/cases --verbose    (each folder in it has logs and a case.json)"),
+    epilog=examples(
+        "faultbeam evaluate tests/cases --verbose    (each folder in it has logs and a case.json)",
+        "faultbeam simulate sim && faultbeam evaluate sim --withhold-host-logs 0.2",
+        "faultbeam evaluate sim --window 600,300 --window 60,60 --window 3600,900",
+    ),
 )
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--verbose", "-v", is_flag=True, help="One line a case: expected, answer, confidence, cause, verdict.")
@@ -42,6 +47,24 @@ if TYPE_CHECKING:
     multiple=True,
     help="Score the cases of a family of job-log rules with its rules off (cuda, nccl, storage, slurm, ...; or every).",
 )
+@click.option(
+    "--window",
+    "windows",
+    metavar="BEFORE,AFTER",
+    multiple=True,
+    callback=parse_window,
+    help="Evidence window in seconds before the last step and after the end; several: accuracy against window size.",
+)
+@click.option(
+    "--withhold-host-logs",
+    "withhold",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Simulated clusters: leave the logs of this share of hosts out.",
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="With --withhold-host-logs: which hosts these are."
+)
 @settings_options
 @format_option
 def command(
@@ -51,6 +74,9 @@ def command(
     ablate: bool,
     picture: Path | None,
     families: tuple[str, ...],
+    windows: tuple[tuple[float, float], ...],
+    withhold: float | None,
+    seed: int,
     cluster: str | None,
     tz: str | None,
     engine: str | None,
@@ -60,14 +86,31 @@ def command(
     """Score the attribution on incidents with known causes.
 
     DIR holds folders with a case.json, or files with a labels_dev.tsv. Each case is copied to a neutral place, so that
-    no name gives its answer away. Beside the score stands what fixed answers would get on the same cases.
+    no name gives its answer away. Beside the score stands what fixed answers would get on the same cases. Or DIR is
+    what `faultbeam simulate` wrote: then every attempt is held against the plan.
     """
+    from pipeline.cli.evaluate_simulated import show_simulated, show_windows
     from pipeline.measuring.evaluate import default_diagnose, evaluate
+    from pipeline.measuring.simulated import is_simulation
 
     chosen = settings(cluster, tz, engine, assignments)
     if picture is not None and not ablate:
         msg = "--picture goes with --ablate"
         raise click.UsageError(msg)
+    simulated = is_simulation(folder)
+    if withhold is not None and not simulated:
+        msg = f"--withhold-host-logs: {folder} is no simulated cluster (expected logs and truth in it)"
+        raise click.UsageError(msg)
+    if (simulated or windows) and (families or ablate):
+        msg = "--ablate and --without-family are for folders of cases, without --window"
+        raise click.UsageError(msg)
+    if simulated or windows:
+        if simulated:
+            share = show_simulated(folder, chosen, windows, withhold or 0.0, seed, output_format, verbose=verbose)
+        else:
+            share = show_windows(folder, chosen, windows, output_format)
+        _fail_under(share, fail_under)
+        return
     if families:
         from pipeline.cli.ablation import show_without
         from pipeline.measuring.ablation import FAMILIES
@@ -84,8 +127,12 @@ def command(
         emit_json(report.as_dict(verdicts=verbose))
     else:
         _print(report, verbose=verbose)
-    if fail_under is not None and (report.acceptable.value or 0.0) < fail_under:
-        click.echo(f"acceptable {_share(report.acceptable)} is under {fail_under}", err=True)
+    _fail_under(report.acceptable.value or 0.0, fail_under)
+
+
+def _fail_under(share: float, least: float | None) -> None:
+    if least is not None and share < least:
+        click.echo(f"acceptable {share:.3f} is under {least}", err=True)
         click.get_current_context().exit(1)
 
 

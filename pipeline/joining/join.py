@@ -10,16 +10,18 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from classifiers.api import Ruleset
+from classifiers.engine.first import place_of
 from pipeline.joining.events import ClockLike, Placed, ProgressIndex, merge_events, place_signals
 from pipeline.joining.fabric import as_context, is_switch, one_fabric
 from pipeline.joining.recorder import recorder_signals
+from pipeline.joining.windows import RunIndex, Window, without_bystanders
 from schemas.facts import Facts, ProgressFact, SourceFact, Stamp
 from schemas.identity import digest
 from schemas.settings import Settings
-from schemas.subject import Coverage, JobRun, Subject
+from schemas.subject import Coverage, Event, JobRun, Subject
 
 #: A clock that is off by more than this cannot say whether an event lies in a window.
 VAGUE_S = 6 * 3600.0
@@ -27,59 +29,9 @@ VAGUE_S = 6 * 3600.0
 SITE_S = 900.0
 #: A line that names more hosts than this speaks of an allocation, not of the hosts.
 FEW_HOSTS = 64
+#: Hosts of a run whose coverage is told: those that its lines speak of, and of the others the first by name.
+MAX_SUSPECTS, MAX_COVERED = 8, 256
 SITE_TAGS = frozenset({"nodefail", "boot", "power"})
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The evidence window of a run, microseconds UTC; None where the run has no clock."""
-
-    low: int | None
-    high: int | None
-
-    def holds(self, t: int, t_last: int, slack_s: float) -> bool:
-        if self.low is None or self.high is None:
-            return True
-        slack = slack_s * 1e6
-        return t_last >= self.low - slack and t <= self.high + slack
-
-
-def window(run: JobRun, settings: Settings) -> Window:
-    """From 10 min before the last useful step (or the end minus the watchdog time-out) until 5 min after the end."""
-    ends = [t for t in (run.end_us, run.log_end_us) if t is not None]
-    if run.end_us is not None and run.end_known:
-        ends = [run.end_us]
-    if not ends:
-        return Window(None, None)
-    end = max(ends)
-    low = run.last_progress_us if run.last_progress_us is not None else end - int(settings.watchdog_s * 1e6)
-    low = min(low, end)
-    if run.start_us is not None and run.last_progress_us is None:
-        low = max(low, min(run.start_us, end))
-    return Window(low - int(settings.window_before_s * 1e6), end + int(settings.window_after_s * 1e6))
-
-
-class _RunIndex:
-    """Runs by window, to find those that cover a moment."""
-
-    def __init__(self, runs: Sequence[JobRun], settings: Settings) -> None:
-        self.windows = {run.run_key: window(run, settings) for run in runs}
-        timed: list[tuple[int, int, JobRun]] = []
-        for run in runs:
-            span = self.windows[run.run_key]
-            if span.low is not None and span.high is not None:
-                timed.append((span.low, span.high, run))
-        self._timed = sorted(timed, key=lambda item: (item[0], item[1], item[2].run_key))
-        self._lows = [low for low, _, _ in self._timed]
-        self._longest = max((high - low for low, high, _ in self._timed), default=0)
-        sets: dict[tuple[str, ...], frozenset[str]] = {}
-        self.nodes = {run.run_key: sets.setdefault(run.nodes, frozenset(run.nodes)) for run in runs}
-
-    def covering(self, t: int, t_last: int, slack_s: float) -> list[JobRun]:
-        slack = int(slack_s * 1e6)
-        first = bisect.bisect_left(self._lows, t - self._longest - slack)
-        last = bisect.bisect_right(self._lows, t_last + slack)
-        return [run for low, high, run in self._timed[first:last] if high + slack >= t]
 
 
 def _jobs_of_roots(runs: Iterable[JobRun]) -> dict[str, dict[str, list[JobRun]]]:
@@ -110,7 +62,7 @@ class _Joiner:
     def __init__(self, runs: Sequence[JobRun], settings: Settings) -> None:
         self.settings = settings
         self.runs = sorted(runs, key=lambda r: r.run_key)
-        self.index = _RunIndex(self.runs, settings)
+        self.index = RunIndex(self.runs, settings)
         self.roots = _jobs_of_roots(self.runs)
         self.owners: dict[str, list[JobRun]] = defaultdict(list)
         self.by_job: dict[str, list[JobRun]] = defaultdict(list)
@@ -139,7 +91,7 @@ class _Joiner:
             hosts = set(p.hosts)
             found = [run for run in covering if hosts & self.index.nodes[run.run_key]]
             if found:
-                return found
+                return without_bystanders(p, found)
         return self._only_job(p)
 
     def _named(self, p: Placed) -> list[JobRun]:
@@ -258,11 +210,13 @@ def _run_subject(
     w = joiner.index.windows[run.run_key]
     history: list[Placed] = []
     if w.low is not None and run.start_us is not None:
-        before = min(run.start_us, w.low)
+        before = run.start_us
+        mine = {p.fact.signal_id for p in own}
         oldest = before - int(settings.history_days * 86400e6)
         hosts = run.nodes if len(run.nodes) <= FEW_HOSTS else tuple(dict.fromkeys(e.host for e in events if e.host))
         for host in hosts:
-            history.extend(p for p in by_host.get(host, ()) if oldest <= (p.t or 0) < before)
+            earlier_on_host = (p for p in by_host.get(host, ()) if oldest <= (p.t or 0) < before)
+            history.extend(p for p in earlier_on_host if p.fact.signal_id not in mine)
     end = run.end_us or run.log_end_us
     near = [p for p in _near(site, end) if not any(p is o for o in own)] if end is not None else []
     earlier = [
@@ -282,7 +236,7 @@ def _run_subject(
         run=run,
         events=events,
         history=merge_events(history),
-        coverage=_coverage(run, sources, clocks, w),
+        coverage=_coverage(run, _suspects(run, events), sources, clocks, w),
         host=run.nodes[0] if len(run.nodes) == 1 else "",
         sibling_runs=tuple(unique[k] for k in sorted(unique)),
         site_events=merge_events(near),
@@ -295,11 +249,26 @@ def _facts(source_ids: Iterable[str], sources: Mapping[str, SourceFact]) -> tupl
     return tuple(sorted({f for sid in source_ids if sid in sources for f in sources[sid].facts}))
 
 
+def _suspects(run: JobRun, events: Sequence[Event]) -> tuple[str, ...]:
+    """Hosts of the run that lines of its own logs speak of as failing, first named first."""
+    spoken = [e for e in events if e.family == "job" and e.role in ("cause", "either") and "teardown" not in e.tags]
+    named = dict.fromkeys(host for e in spoken if (host := place_of(e, run)))
+    nodes = frozenset(run.nodes) if named else frozenset()
+    return tuple(h for h in named if h in nodes)[:MAX_SUSPECTS]
+
+
 def _coverage(
-    run: JobRun, sources: Mapping[str, SourceFact], clocks: Mapping[str, ClockLike], w: Window
+    run: JobRun,
+    suspects: Sequence[str],
+    sources: Mapping[str, SourceFact],
+    clocks: Mapping[str, ClockLike],
+    w: Window,
 ) -> tuple[Coverage, ...]:
-    """Which logs of the run's hosts were there for its window. Missing coverage is told, never used as proof."""
-    kernel: dict[str, bool] = dict.fromkeys(run.nodes[:256], False)
+    """Which logs of the run's hosts were there for its window. Missing coverage is told, never used as proof.
+
+    Of a large run the first hosts are listed, and before them those that its own lines speak of.
+    """
+    kernel: dict[str, bool] = dict.fromkeys((*suspects, *run.nodes[:MAX_COVERED]), False)
     hostless = False
     for source in sources.values():
         if source.family not in ("kernel", "syslog", "journal"):
@@ -310,9 +279,9 @@ def _coverage(
             hostless = hostless or source.root in run.roots
         elif host in kernel and _covers(source, clock, w):
             kernel[host] = True
+    order = [*suspects, *sorted(kernel.keys() - set(suspects))]
     rows = [
-        Coverage(host, "kernel log", w.low, w.high, seen or (hostless and len(kernel) == 1))
-        for host, seen in sorted(kernel.items())
+        Coverage(host, "kernel log", w.low, w.high, kernel[host] or (hostless and len(kernel) == 1)) for host in order
     ]
     if not kernel:
         rows.append(Coverage("", "kernel log", w.low, w.high, hostless))

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.joining.events import ClockLike
-from pipeline.joining.join import SITE_S, VAGUE_S, window
+from pipeline.joining.join import SITE_S, VAGUE_S
+from pipeline.joining.windows import window
 from schemas.facts import SourceFact, Stamp
 from schemas.settings import Settings
 from schemas.subject import JobRun, Subject

@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.main import cli
-from pipeline.simulate import SimSettings, load_settings, simulate
-from pipeline.simulate.pace import step_seconds
+from pipeline.simulate import load_settings, simulate
 from pipeline.simulate.plan import make_plan
 from pipeline.simulate.run import check
 from pipeline.simulate.settings import HSDP_MIX, LLAMA3_MIX, PRESETS, SimulateError
