@@ -257,8 +257,8 @@ class ProgressFact:
     step_s: median seconds per step as printed or as differences of stamps, None where neither is known. series: what
     was counted and by which kind of line (`step/megatron`, `step/tqdm:25120`, `epoch/plain`), so that bars of other
     work are told from training when cells meet. points: (offset, step, microseconds in the stamp's frame or -1), at
-    most 64 of the cell's lines, the last ones always. upto: offset of the end of the last line that was read, -1 if
-    not known: of two views of one last line the one that saw more of it holds.
+    most 64 of the cell's lines, the last ones always. upto: offset of the end of the last line that was read, -1 where
+    lines come one by one (a stream) or as documents: of two views of one last line the one that saw more of it holds.
     """
 
     source_id: str
@@ -276,8 +276,47 @@ class ProgressFact:
     upto: int = -1
 
 
+#: How many points of one cell of a stream are kept.
+MAX_POINTS = 64
+
+
+def _spread(point: tuple[int, int, int]) -> tuple[int, tuple[int, int, int]]:
+    """Order in which points are kept: by chance, and the same chance in every view."""
+    return (point[0] * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF, point)
+
+
+def _merge_lines(a: ProgressFact, b: ProgressFact) -> ProgressFact:
+    """Portions of one cell of a stream: the union of their lines, in whatever portions they come.
+
+    Of more than `MAX_POINTS` the last one and an even sample stay. Of several series the more trusted one holds, by
+    the order of their names where a portion alone cannot tell.
+    """
+    if a.series != b.series:
+        return min(a, b, key=lambda p: (p.series.startswith("epoch"), "bare" in p.series, p.series))
+    low = min(a, b, key=lambda p: (p.first_offset, p.first_step, p.first))
+    high = max(a, b, key=lambda p: (p.last_offset, p.last_step, p.last))
+    full = max(a, b, key=lambda p: (p.n, p.step_s or 0.0))
+    points = {*a.points, *b.points}
+    if len(points) > MAX_POINTS:
+        last = max(points)
+        points = {last, *sorted(points - {last}, key=_spread)[: MAX_POINTS - 1]}
+    return replace(
+        full,
+        first_step=low.first_step,
+        first=low.first,
+        first_offset=low.first_offset,
+        last_step=high.last_step,
+        last=high.last,
+        last_offset=high.last_offset,
+        n=max(a.n, b.n, len(points)),
+        points=tuple(sorted(points)),
+    )
+
+
 def merge_progress(a: ProgressFact, b: ProgressFact) -> ProgressFact:
     """Two views of one cell: the earliest and the latest step by offset; the view with more lines gives the rest."""
+    if a.upto < 0 and b.upto < 0:
+        return _merge_lines(a, b)
     low = min(a, b, key=lambda p: (p.first_offset, p.first_step))
     high = max(a, b, key=lambda p: (p.last_offset, p.upto, p.last_step))
     full = max(a, b, key=lambda p: (p.n, p.upto, p.step_s or 0.0))

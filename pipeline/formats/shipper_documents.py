@@ -123,6 +123,10 @@ class ShipperDocuments:
             return 0.0
         return 0.97 if all(any(s in head for s in sign.split(b"|")) for sign in self._signs) else 0.0
 
+    def records(self, doc: Object) -> Iterator[Record | None]:
+        """The records of one document in order, None for one that is no log line."""
+        return self._read(doc)
+
     def parse(self, data: bytes, info: SourceInfo, match: LineMatcher) -> Facts:
         out = Collector(info, self.name, self.family, data)
         streams = Streams(info, match)

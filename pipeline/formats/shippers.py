@@ -206,6 +206,32 @@ class Shipper:
         return marked("", frame)
 
 
+#: Readers of one record each, the surest first.
+_READERS: tuple[Callable[[Object], Record | None], ...] = (_docker, _filebeat, _vector, _logcli, _fluent)
+
+
+def record_of(obj: Object) -> Record | None:
+    """What one object says, whichever shipper wrote it; None where none of them did."""
+    for read in _READERS:
+        record = read(obj)
+        if record is not None:
+            return record
+    return None
+
+
+def file_place(obj: Object) -> tuple[int, str] | None:
+    """(byte offset of the record's line in its own file, what tells this file from others of its path).
+
+    None where the shipper does not say. Filebeat: `log.offset` with `log.file.fingerprint`, `log.file.inode`; Vector,
+    Fluent Bit: `offset` where they were told to add it.
+    """
+    for name in ("log.offset", "offset"):
+        offset = _get(obj, name)
+        if isinstance(offset, int) and not isinstance(offset, bool) and 0 <= offset < 1 << 62:
+            return offset, _text(obj, "log.file.fingerprint", "log.file.inode", "inode")
+    return None
+
+
 FORMATS = (
     Shipper("docker.json", _docker, 0.97),
     Shipper("filebeat", _filebeat, 0.96),

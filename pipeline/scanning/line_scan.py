@@ -15,11 +15,12 @@ import numpy as np
 from classifiers.matching import MARK
 from pipeline.formats.base import Frame, LineFormat, Stream
 from pipeline.scanning.context import Context
-from pipeline.scanning.fold import Fold, Lines, Match, Shape, Variant, prepare, shape, variant
+from pipeline.scanning.fold import Fold, Lines, Shape, Variant, shape, variant
 from pipeline.scanning.lookback import Back, Borrower, NoBack, decode
 from pipeline.scanning.mask import secrets
 from pipeline.scanning.progress_cells import Cells
 from pipeline.scanning.shipped import escaped_literals
+from pipeline.scanning.texts import PIECE, Texts
 from pipeline.scanning.window import Region, Window, first_end, last_end
 from schemas.facts import CELL, NO_STAMP, ProgressFact, SignalFact, Stamp
 from schemas.identity import short_host, stream_id
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
 NUMBERED = 64 << 20
 #: Beginnings of a source that are kept, so that two sources with one id can be told apart later. Bytes.
 HEADS = (4096, 65536)
-#: Lines longer than this are matched in overlapping pieces: a pattern may cost the square of its text. Characters.
-PIECE = 8192
 #: Lines of the head and of the tail that are framed for spans and names.
 SAMPLED = 200
-#: Shapes and texts that are remembered at one time.
+#: Shapes that are remembered at one time.
 _REMEMBERED = 8192
 #: NUL bytes in a row that are worth a word.
 _NULS = 16
@@ -77,7 +76,7 @@ class LineScan:
         size: int | None,
     ) -> None:
         self._w, self._source_id, self._fmt = window, source_id, fmt
-        self._ruleset, self._engine = ruleset, engine
+        self._engine = engine
         escaped = escaped_literals(ruleset) if getattr(fmt, "shipped", False) else ()
         self._marks = (*fmt.marks, *escaped)
         self._hidden: tuple[bytes, ...] = (*getattr(fmt, "hidden", ()), *escaped)
@@ -89,7 +88,7 @@ class LineScan:
         self._ids_of = tuple(tuple(sorted(set(ids))) for ids in engine.rule_ids)
         self._joined: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]] = {}
         self._variants: dict[tuple[bytes, tuple[str, ...]], Variant] = {}
-        self._texts: dict[tuple[str, str, tuple[str, ...]], tuple[tuple[Match, ...], bool]] = {}
+        self._texts = Texts(ruleset)
         self._cells = Cells(fmt, source_id, window, size) if fmt.progress else None
         self._main = Lane(source_id, fmt.family)
         self._lanes: dict[str, Lane] = {}
@@ -242,7 +241,7 @@ class LineScan:
         lane = self._lane(frame)
         lane.context.frame(cell, offset, frame)
         marked = asked and self._mark(line, frame)
-        matches, fatal = self._match(frame.text, lane.family, ids, hidden=hidden)
+        matches, fatal = self._texts.match(frame.text, lane.family, ids, hidden=hidden)
         if (not matches and ids != (MARK,)) or not frame.ok:
             self.unparsed_lines += 1
         if not matches:
@@ -272,7 +271,7 @@ class LineScan:
         if " " not in frame.text:
             frame = replace(frame, stamp=NO_STAMP)  # the stamp itself may be cut
         lane = self._lane(frame)
-        matches, fatal = self._match(frame.text, lane.family, ids, hidden=hidden)
+        matches, fatal = self._texts.match(frame.text, lane.family, ids, hidden=hidden)
         if (not matches and ids != (MARK,)) or not frame.ok:
             self.unparsed_lines += 1
         if not matches:
@@ -302,35 +301,6 @@ class LineScan:
         found = self._fmt.mark(line, frame)
         self._lane(frame).context.mark({name: secrets(value) for name, value in found.items()})
         return bool(found)
-
-    def _match(
-        self, text: str, family: str, ids: tuple[str, ...], *, hidden: bool = False
-    ) -> tuple[tuple[Match, ...], bool]:
-        """(matches of the masked text, whether one may be fatal). Remembered, because storms repeat texts.
-
-        hidden: the literals that were hit need not be all that the text holds, so every rule is tried.
-        """
-        known = self._texts.get((text, family, ids))
-        if known is not None:
-            return known
-        matches: tuple[Match, ...] = ()
-        fatal = False
-        for line in text.split("\n") if "\n" in text else (text,):
-            for piece in _pieces(line):
-                candidates = None if hidden else ids
-                if not self._ruleset.match(piece, family, candidates):
-                    continue
-                masked = secrets(piece)  # only what a rule wants is masked, and then read again as it will be kept
-                found = self._ruleset.match(masked, family, candidates)
-                if found:
-                    matches += prepare(masked, found)
-                    fatal = fatal or any(rule.strength == "strong" and rule.fatal != "n" for rule, _ in found)
-                    break
-        if len(self._texts) >= _REMEMBERED:
-            self._texts.clear()
-        if len(text) <= PIECE:
-            self._texts[(text, family, ids)] = (matches, fatal)
-        return matches, fatal
 
     # -- what surrounds the hits
 
@@ -369,12 +339,6 @@ class LineScan:
             if stop < 0:
                 return
             at = stop + 1
-
-
-def _pieces(text: str) -> list[str]:
-    if len(text) <= PIECE:
-        return [text]
-    return [text[at : at + PIECE] for at in range(0, len(text) - PIECE // 2, PIECE // 2)]
 
 
 class _Numbers(Lines):

@@ -30,14 +30,14 @@ class Region(NamedTuple):
     cut: bool
 
 
-def first_end(data: bytearray, lo: int, hi: int) -> int:
+def first_end(data: bytes | bytearray, lo: int, hi: int) -> int:
     """Index of the first line end in data[lo:hi], -1 if there is none."""
     newline = data.find(b"\n", lo, hi)
     carriage = data.find(b"\r", lo, hi if newline < 0 else newline)
     return newline if carriage < 0 else carriage
 
 
-def last_end(data: bytearray, lo: int, hi: int) -> int:
+def last_end(data: bytes | bytearray, lo: int, hi: int) -> int:
     """Index of the last line end in data[lo:hi], -1 if there is none."""
     newline = data.rfind(b"\n", lo, hi)
     return max(newline, data.rfind(b"\r", max(lo, newline), hi))

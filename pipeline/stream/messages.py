@@ -1,0 +1,300 @@
+"""What one message of a broker is: lines of logs with their frames, a document, nothing, or poison. Pure.
+
+| value | read as |
+|---|---|
+| a JSON object of a shipper (Filebeat, Vector, Fluent Bit, Docker, Loki's client) | the line inside it |
+| an OTLP or Loki document | the lines inside it |
+| any other JSON object of a known format (job records of Slurm, objects of Kubernetes, journal records) | that format |
+| text | its lines; headers `host`, `source` (path), `offset` (byte of the file), `format` say where it came from |
+
+Which it is, is told by the message alone, never by its neighbours. The stamp of the record counts, then that of the
+line, then the broker's.
+
+*Addresses.* Every line has one, so that it counts once however often it arrives. Where the shipper says the place of
+the line in its file, that is the address, and the file is the source: then a line that was sent twice, or to two
+partitions, is one line. Else the address is made of the message's offset, and the source is the stream inside this
+partition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipeline.formats.base import Frame, LineFormat, RecordFormat, Stream, registry, sniff
+from pipeline.formats.kernel_text import marked
+from pipeline.formats.shipper_documents import ShipperDocuments
+from pipeline.formats.shippers import file_place, record_of
+from pipeline.scanning.lookback import NoBack, decode
+from pipeline.scanning.shipped import JOB, Record, frame_of
+from pipeline.scanning.window import first_end, last_end
+from pipeline.sources import hints
+from schemas.facts import NO_STAMP, Stamp
+from schemas.identity import digest, short_host
+
+#: The one root of everything that a stream brings: one cluster's logs belong together.
+ROOT = "stream"
+#: Addresses of one message, of lines and of the records of documents.
+LINES, RECORDS = 64, 4096
+#: Larger JSON is not decoded. Bytes.
+LARGEST_JSON = 8 << 20
+#: From this share of control bytes on a value is no text.
+_BINARY = 0.1
+_CONTROL = bytes({*range(9), 11, 12, *range(14, 27), *range(28, 32)})
+#: A format must be this sure of a record.
+_SURE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. time_us: the broker's stamp, microseconds UTC, None without one. headers: decoded, last one wins."""
+
+    topic: str
+    partition: int
+    offset: int
+    time_us: int | None
+    value: bytes | None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A source of the stream. path: what people see. kafka: whether its addresses are made of the broker's offsets."""
+
+    source_id: str
+    path: str
+    stream: Stream
+    kafka: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One framed line. begin: where it stands in the value. fmt: who reads its marks, None for the inner line's own."""
+
+    frame: Frame
+    address: int
+    origin: Origin
+    begin: int = 0
+    fmt: LineFormat | None = None
+
+    def marks(self, text: str) -> dict[str, str]:
+        """What the line tells of its source (`LineFormat.mark`)."""
+        if self.fmt is not None:
+            return self.fmt.mark(text, self.frame)
+        if self.origin.stream.family != "job":
+            return marked("", self.frame)
+        found: dict[str, str] = {}
+        for one in self.frame.text.split("\n"):
+            found.update(JOB.mark(one, self.frame))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A value that a record format reads as a whole. address: of its first record."""
+
+    fmt: RecordFormat
+    data: bytes
+    source_id: str
+    path: str
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """A value that nothing can be made of, and why."""
+
+    reason: str
+
+
+Reading = Sequence[Line] | Document | Poison
+
+
+def poison(value: bytes) -> Poison | None:
+    """What can be told without decoding: a torn object, too much of it, no text at all."""
+    head = value[:4096]
+    if head.lstrip()[:1] == b"{":
+        if value[-64:].rstrip()[-1:] != b"}":
+            return Poison("torn JSON: no closing brace")
+        if len(value) > LARGEST_JSON:
+            return Poison(f"JSON of {len(value)} bytes, more than {LARGEST_JSON}")
+    if len(head) - len(head.translate(None, _CONTROL)) > _BINARY * len(head):
+        return Poison("not text: too many control bytes (compressed, Avro or Protobuf?)")
+    return None
+
+
+def read(message: Message, wanted: Sequence[int] | None = None) -> Reading:
+    """The message as lines or as a document.
+
+    wanted: offsets inside the value; of a text only the lines there are framed. None: all lines.
+    """
+    value = message.value or b""
+    bad = poison(value)
+    if bad is not None:
+        return bad
+    named = message.headers.get("format", "")
+    fmt = registry().get(named) if named else None
+    if isinstance(fmt, RecordFormat) and not isinstance(fmt, LineFormat):
+        return _document(message, fmt, value)
+    if value[:256].lstrip()[:1] == b"{" and not (isinstance(fmt, LineFormat) and not getattr(fmt, "shipped", False)):
+        return _object(message, value)
+    return list(_text(message, value, fmt if isinstance(fmt, LineFormat) else None, wanted))
+
+
+def _object(message: Message, value: bytes) -> Reading:
+    try:
+        obj = json.loads(value)
+    except (ValueError, RecursionError) as err:
+        return Poison(f"not JSON: {err}"[:200])
+    if not isinstance(obj, dict):
+        return Poison("JSON, but not one object")
+    record = record_of(obj)
+    if record is not None:
+        return [_shipped(message, record, file_place(obj))]
+    known = _format(obj, value)
+    if known is None:
+        return Poison(f"JSON of no known kind: {', '.join(sorted(obj)[:8])}"[:200])
+    if isinstance(known, ShipperDocuments):
+        return list(_records(message, known, obj))
+    if isinstance(known, LineFormat):
+        return [_own(message, known, decode(value).strip())]
+    return _document(message, known, value)
+
+
+_formats: dict[frozenset[str], str] = {}
+
+
+def _format(obj: Mapping[str, Any], value: bytes) -> LineFormat | RecordFormat | None:
+    """The format of an object that is no shipper's; objects with the same members are of the same format."""
+    members = frozenset(obj)
+    name = _formats.get(members)
+    if name is None:
+        found = sniff(value, "")
+        if found is None or found.sniff(value, "") < _SURE:
+            return None
+        if len(_formats) > 1000:
+            _formats.clear()
+        name = _formats[members] = found.name
+    return registry()[name]
+
+
+def _document(message: Message, fmt: RecordFormat, value: bytes) -> Document:
+    path, host = message.headers.get("source", ""), message.headers.get("host", "")
+    named = "/".join(p for p in (f"hosts/{short_host(host)}" if host else "", path.strip("/") or fmt.name) if p)
+    source = digest("stream-documents", message.topic, message.partition, fmt.name, named)
+    return Document(fmt, value, source, f"{message.topic}/{message.partition}!{named}", message.offset * RECORDS)
+
+
+def _records(message: Message, fmt: ShipperDocuments, doc: Mapping[str, Any]) -> Iterator[Line]:
+    """Lines of an OTLP or Loki document."""
+    for n, record in enumerate(fmt.records(doc)):
+        if record is not None:
+            frame = _stamped(frame_of(record), message)
+            assert frame.stream is not None
+            origin = _origin(message, frame.stream, None, "documents")
+            yield Line(frame, message.offset * RECORDS + min(n, RECORDS - 1), origin)
+
+
+def _shipped(message: Message, record: Record, place: tuple[int, str] | None) -> Line:
+    frame = _stamped(frame_of(record), message)
+    assert frame.stream is not None
+    origin = _origin(message, frame.stream, place)
+    return Line(frame, message.offset * LINES if origin.kafka or place is None else place[0], origin)
+
+
+def _text(message: Message, value: bytes, fmt: LineFormat | None, wanted: Sequence[int] | None) -> Iterator[Line]:
+    """Lines of a text, all of them or those that hold one of the offsets `wanted`."""
+    bounds = _bounds(value) if wanted is None else _bounds_at(value, wanted)
+    base = _number(message.headers.get("offset", ""))
+    path = message.headers.get("source", "")
+    host = message.headers.get("host", "") or hints.host(path)
+    place = None if base is None else (base, "")
+    for number, begin, end in bounds:
+        text = decode(value[begin:end])
+        if not text.strip():
+            continue
+        if fmt is not None:
+            yield _own(message, fmt, text, number, begin)
+            continue
+        frame = _stamped(frame_of(Record(text, host=host, path=path)), message)
+        stream = frame.stream
+        assert stream is not None
+        if stream.family == "job" and not stream.job_ids and path:
+            stream = replace(stream, job_ids=hints.job_ids(path))
+        yield _placed(message, replace(frame, stream=stream), stream, place, number, begin)
+
+
+def _own(message: Message, fmt: LineFormat, text: str, number: int = 0, begin: int = 0) -> Line:
+    """A line of a line format that a header names, or that knows its records."""
+    path = message.headers.get("source", "")
+    frame = _stamped(fmt.frame(text, NoBack()), message)
+    if frame.stream is not None:
+        return _placed(message, frame, frame.stream, None, number, begin)
+    host = message.headers.get("host", "") or hints.host(path) or (frame.host if fmt.family == "journal" else "")
+    host = short_host(host)
+    key = "/".join(p for p in (f"hosts/{host}" if host else "", path.strip("/") or fmt.name) if p)
+    jobs = hints.job_ids(path) if fmt.family == "job" else ()
+    stream = Stream(key, fmt.family, fmt.name, host, jobs, progress=fmt.progress)
+    base = _number(message.headers.get("offset", ""))
+    return replace(_placed(message, frame, stream, None if base is None else (base, ""), number, begin), fmt=fmt)
+
+
+def _placed(
+    message: Message, frame: Frame, stream: Stream, place: tuple[int, str] | None, number: int, begin: int
+) -> Line:
+    origin = _origin(message, stream, place)
+    if place is not None and not origin.kafka:
+        return Line(frame, place[0] + begin, origin, begin)
+    return Line(frame, message.offset * LINES + min(number, LINES - 1), origin, begin)
+
+
+def _origin(message: Message, stream: Stream, place: tuple[int, str] | None, kind: str = "lines") -> Origin:
+    """Whose line it is. A place in a file counts only where host or pod say which file that is."""
+    if place is not None and stream.key.startswith(("hosts/", "pods/")):
+        source = digest("stream", stream.key, stream.family, place[1])
+        return Origin(source, f"{message.topic}!{stream.key}", stream, kafka=False)
+    source = digest("stream", message.topic, message.partition, stream.key, stream.family, kind)
+    return Origin(source, f"{message.topic}/{message.partition}!{stream.key}", stream, kafka=True)
+
+
+def _stamped(frame: Frame, message: Message) -> Frame:
+    """The frame with the broker's stamp where record and line have none, or only an uptime."""
+    if message.time_us is None or frame.stamp.kind not in ("none", "mono"):
+        return frame
+    if frame.stamp.kind == "mono":
+        if frame.stream is None or frame.stream.family == "job":
+            return frame  # in job output a number in brackets is some timer
+        return replace(frame, clock=frame.clock or ("utc", frame.stamp.us, message.time_us))
+    return replace(frame, stamp=Stamp("utc", message.time_us)) if frame.stamp == NO_STAMP else frame
+
+
+def _bounds(value: bytes) -> Iterator[tuple[int, int, int]]:
+    """(number, begin, end) of all lines."""
+    begin = number = 0
+    while begin < len(value):
+        end = first_end(value, begin, len(value))
+        end = len(value) if end < 0 else end
+        yield number, begin, end
+        begin, number = end + 1, number + 1
+
+
+def _bounds_at(value: bytes, wanted: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """(number, begin, end) of the lines that hold one of these offsets, which rise."""
+    counted = number = 0
+    stop = -1
+    for at in wanted:
+        if at <= stop:
+            continue
+        begin = last_end(value, 0, at) + 1
+        stop = first_end(value, at, len(value))
+        stop = len(value) if stop < 0 else stop
+        number += value.count(b"\n", counted, begin) + value.count(b"\r", counted, begin)
+        counted = begin
+        yield number, begin, stop
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
