@@ -42,8 +42,11 @@ class Check:
     hint: str = ""
 
 
-def run_checks(warehouse: str | None = None) -> list[Check]:
-    """All checks in a fixed order. `warehouse`: URL to look at, None for no such check."""
+def run_checks(warehouse: str | None = None, *, stream: bool = True) -> list[Check]:
+    """All checks in a fixed order. `warehouse`: URL to look at, None for no such check.
+
+    stream: also the short look at what a stream needs; `pipeline.stream.checks` looks closely.
+    """
     checks: list[Callable[[], Iterator[Check]]] = [
         _python,
         _packages,
@@ -52,7 +55,7 @@ def run_checks(warehouse: str | None = None) -> list[Check]:
         _ruleset,
         _cache,
         _clock,
-        _stream,
+        *([_stream] if stream else []),
     ]
     found = [check for group in checks for check in group()]
     if warehouse is not None:
