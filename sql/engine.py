@@ -7,6 +7,7 @@ write lock at once, so that two writers wait for each other instead of failing h
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,10 @@ def _sqlite_connect(dbapi: sqlite3.Connection, _record: object) -> None:
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.execute("PRAGMA foreign_keys = ON")
+    try:
+        cursor.execute("SELECT sqrt(4.0)")
+    except sqlite3.OperationalError:  # built without mathematical functions
+        dbapi.create_function("sqrt", 1, lambda x: None if x is None else math.sqrt(x), deterministic=True)
     cursor.close()
 
 

@@ -6,7 +6,7 @@ SELECT i.component, i.llama3_row, i.counts_as, count(*) AS count,
        100.0 * count(*) / sum(count(*)) OVER (PARTITION BY i.counts_as) AS percent,
        count(DISTINCT i.fault_id) AS faults, sum(i.lost_gpu_seconds) / 3600.0 AS lost_gpu_hours
 FROM incidents i
-WHERE i.kind = 'job_interruption'
+WHERE i.kind = 'job_interruption' AND NOT i.provisional
   AND (:cluster IS NULL OR i.cluster = :cluster)
   AND (:since IS NULL OR coalesce(i.interrupted_at, i.onset_at) >= :since)
   AND (:until IS NULL OR coalesce(i.interrupted_at, i.onset_at) < :until)

@@ -2,7 +2,7 @@
 -- param cluster: text = -- only this cluster
 -- param since: time = -- at or after, ISO-8601
 -- param until: time = -- before, ISO-8601
-SELECT r.incident_id, r.counts_as, r.confidence, r.idle_s, r.detection_s, r.recovery_s, r.handled
+SELECT r.incident_id, r.counts_as, r.confidence, r.idle_s, r.detection_s, r.diagnosis_s, r.recovery_s, r.handled
 FROM review_recovery r
 WHERE (:cluster IS NULL OR r.cluster = :cluster)
   AND (:since IS NULL OR r.interrupted_at >= :since)

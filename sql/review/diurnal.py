@@ -3,9 +3,9 @@
 log(throughput) = attempt effect + A cos(2 pi h/24) + B sin(2 pi h/24) + trend; h is the hour of the day in UTC.
 
 How sure it is: the widest of three errors. Newey and West over two hours knows what neighbouring samples share, and is
-by itself too narrow (it held a planted effect in 62 to 95 of 100 simulated jobs). Whole days as clusters know what a day
-shares. The third asks how much the same attempts move at frequencies beside one a day, where no cycle is expected: slow
-drift, and days that differ in shape, show there as they do at the daily frequency. `benchmarks.interval_coverage`
+by itself too narrow (it held a planted effect in 62 to 95 of 100 simulated jobs). Whole days as clusters know what a
+day shares. The third asks how much the same attempts move at frequencies beside one a day, where no cycle is expected:
+slow drift, and days that differ in shape, show there as they do at the daily frequency. `benchmarks.interval_coverage`
 measures how often the interval holds what was planted.
 """
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sql.review import overheads, rows
+from sql.review.figures import rounded
 from sql.review.projection import CAVEAT
-from sql.review.summary import rounded, summarise
+from sql.review.summary import summarise
 from sql.review.week import changes
 from sql.store import Store
 from sql.types import iso
@@ -21,6 +22,10 @@ SOURCES = {
     "by_week": "review_incidents",
     "by_hour": "review_incidents",
     "mttf_hours": "review_attempts",
+    "mttf_trend": "review_attempts",
+    "provisional": "review_incidents",
+    "diagnosis_seconds": "review_handled",
+    "telemetry": "review_telemetry",
     "node_failure_rate": "review_attempts",
     "ettr": "review_attempts",
     "effective_training_time": "review_attempts",
@@ -34,15 +39,16 @@ SOURCES = {
     "hosts": "review_incidents",
     "handled_automatically": "review_handled",
     "detection_seconds": "review_handled",
-    "power": "review_telemetry",
+    "power": "review_power",
     "to_label": "review_to_label",
-    "coverage": "review_coverage",
+    "coverage": "review_fleet",
+    "coverage_by_kind": "review_coverage",
     "quality": "review_false_alarms",
     "versions": "review_versions",
-    "unattributed": "review_incidents",
+    "unattributed": "review_unattributed",
 }
 #: Left out of `previous`: long lists that nobody compares.
-_NOT_COMPARED = ("to_label", "telemetry", "quality", "coverage")
+_NOT_COMPARED = ("to_label", "telemetry", "quality", "coverage", "provisional")
 
 
 def build(

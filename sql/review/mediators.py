@@ -1,23 +1,27 @@
 """Does temperature or clock carry the day effect? A partial regression beside the cosinor. Pure functions.
 
-log(throughput) = attempt effect + A cos(2 pi h/24) + B sin(2 pi h/24) + trend + c z, with z the mean of a metric over the
-fleet in the hour of the sample. c is known only from what z does besides its daily cycle (weather, load, repairs): where
-it does nothing else, its part cannot be told from the hour of the day, and the verdict says so.
+log(throughput) = attempt effect + A cos(2 pi h/24) + B sin(2 pi h/24) + trend + c z, with z the mean of a metric over
+the fleet in the hour of the sample. c is known only from what z does besides its daily cycle (weather, load, repairs):
+where it does nothing else, its part cannot be told from the hour of the day, and the verdict says so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sql.review.diurnal import MIN_DAYS, Sample, clipped, day_waves, sandwiches, within
+from sql.review.rows import seconds
 
 #: Metrics that may carry it: name, words for people, unit of a change.
-METRICS = (("gpu_temperature_c", "temperature", "°C", 1.0), ("gpu_sm_clock_mhz", "clock", "10 MHz", 10.0))
+METRICS: tuple[tuple[str, str, str, float], ...] = (
+    ("gpu_temperature_c", "temperature", "°C", 1.0),
+    ("gpu_sm_clock_mhz", "clock", "10 MHz", 10.0),
+)
 #: Hours in which training ran for less than this share of a full hour's samples are left out: an idle GPU is cool.
-_FULL = 0.8
+_FULL = 0.95
 #: Share of a metric's variance that its daily cycle, the trend and the attempts must leave for its part to be told.
 _OWN = 0.02
 
@@ -44,13 +48,13 @@ class Mediator:
 
 
 def mediators(samples: Sequence[Sample], hourly: Mapping[str, Mapping[int, float]], seen: bool) -> list[Mediator]:
-    """One for each of METRICS. hourly: metric -> hour (since 1970) -> mean; seen: whether a day effect is detectable."""
+    """One for each of METRICS. hourly: metric -> hour since 1970 -> mean; seen: whether there is a day effect."""
     held = sorted((s for s in samples if s.rate > 0), key=lambda s: (s.at, s.group))
     counts = Counter(int(s.at // 3600) for s in held)
     ordered = sorted(counts.values())
     least = _FULL * ordered[int(0.9 * (len(ordered) - 1))] if ordered else 0.0
     full = {hour for hour, n in counts.items() if n >= least}
-    return [_mediator(held, full, hourly.get(metric, {}), seen, metric, *rest) for metric, *rest in METRICS]
+    return [_mediator(held, full, hourly.get(metric[0], {}), seen, metric) for metric in METRICS]
 
 
 def _mediator(
@@ -58,11 +62,10 @@ def _mediator(
     full: set[int],
     hourly: Mapping[int, float],
     seen: bool,
-    metric: str,
-    name: str,
-    unit: str,
-    size: float,
+    which_metric: tuple[str, str, str, float],
 ) -> Mediator:
+    metric, name, unit, size = which_metric
+
     def blank(why: str, hours: int = 0, swing: float | None = None, own: float | None = None) -> Mediator:
         return Mediator(metric, unit, None, None, swing, None, None, own, hours, why)
 
@@ -90,14 +93,17 @@ def _mediator(
     left = z - base @ cycle
     own = float(left @ left) / spread if spread > 0 else 0.0
     if own < _OWN:
-        return blank(f"{name}: moves with the hour alone, so its part cannot be told from the hour's", hours, swing, own)
+        return blank(
+            f"{name}: moves with the hour alone, so its part cannot be told from the hour's", hours, swing, own
+        )
     x = np.column_stack([base, z])
     inverse = np.linalg.pinv(x.T @ x)
     beta = inverse @ (x.T @ y)
     error = max(float(np.sqrt(max(s[3, 3], 0.0))) for s in sandwiches(x, y - x @ beta, at, inverse, np))
     t = float(stdtrit(max(days - 4, 1.0), 0.975))
     slope, ends = float(beta[3]), (float(beta[3]) - t * error, float(beta[3]) + t * error)
-    per = f"{100 * size * slope:+.3f} % per {unit} (95 %: {100 * size * ends[0]:+.3f} to {100 * size * ends[1]:+.3f} %)"
+    middle, first, last = (100 * size * x for x in (slope, *ends))
+    per = f"{middle:+.2g} % per {unit} (95 %: {first:+.2g} to {last:+.2g} %)"
     carried = ci = None
     if seen:
         along = float(cycle[:2] @ total[:2]) / float(total[:2] @ total[:2])
@@ -108,7 +114,8 @@ def _mediator(
     elif carried is None or ci is None:
         verdict = f"{name}: {per} at the same hour; there is no day effect to carry"
     else:
-        verdict = f"{name}: goes with {100 * carried:.0f} % of the day effect ({100 * ci[0]:.0f} to {100 * ci[1]:.0f} %), {per}"
+        share = f"{100 * carried:.0f} % of the day effect ({100 * ci[0]:.0f} to {100 * ci[1]:.0f} %)"
+        verdict = f"{name}: goes with {share}, {per}"
     scaled = (size * ends[0], size * ends[1])
     return Mediator(metric, unit, size * slope, scaled, swing, carried, ci, own, hours, verdict)
 
@@ -117,11 +124,11 @@ def _ordered(a: float, b: float) -> tuple[float, float]:
     return min(a, b), max(a, b)
 
 
-def hourly_means(rows: Sequence[Mapping[str, Any]], hour_of: Any) -> dict[str, dict[int, float]]:  # noqa: ANN401
-    """metric -> hour since 1970 -> mean over all devices, of rows of `review_telemetry` (clusters are weighed by samples)."""
+def hourly_means(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[int, float]]:
+    """metric -> hour since 1970 -> mean of all devices and clusters by their samples, of rows of `review_telemetry`."""
     sums: dict[str, dict[int, list[float]]] = {}
     for row in rows:
-        held = sums.setdefault(row["metric"], {}).setdefault(hour_of(row["hour_at"]), [0.0, 0.0])
+        held = sums.setdefault(row["metric"], {}).setdefault(int((seconds(row["hour_at"]) or 0) // 3600), [0.0, 0.0])
         held[0] += row["mean"] * row["samples"]
         held[1] += row["samples"]
     return {m: {h: total / n for h, (total, n) in hours.items() if n} for m, hours in sums.items()}

@@ -44,6 +44,9 @@ def projection(main: Task | None, body: dict[str, Any]) -> list[dict[str, Any]]:
                 "ci95": [x * scale if x is not None else None for x in mttf["ci95"]],
                 "best_checkpoint_interval_s": overheads.daly(write, hours * 3600),
                 "expected_ettr": _expected(hosts, hours, restart, write),
+                "expected_ettr_ci95": [
+                    None if x is None else _expected(hosts, x * scale, restart, write) for x in mttf["ci95"]
+                ],
                 "with_half_startup": _expected(hosts, hours, restart / 2, write),
                 "with_half_checkpoint": _expected(hosts, hours, restart, write / 2),
                 "spare_hosts": rates.spares(rate, hosts, _REPAIR_DAYS),

@@ -22,6 +22,8 @@ QUERIES: Mapping[str, bool] = {
     "review_handled": True,
     "review_to_label": True,
     "review_telemetry": True,
+    "review_power": True,
+    "review_unattributed": True,
     "review_coverage": False,
     "review_fleet": False,
     "review_false_alarms": False,

@@ -6,29 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sql.review import diurnal, hours, overheads, rates, training
-from sql.review.checkpoints import Mark, marks_by_source
-from sql.review.environment import environment
+from sql.review import hours, overheads, rates, reliability, training
+from sql.review.checkpoints import marks_by_source
+from sql.review.daily import diurnal_of
+from sql.review.environment import by_hour_of_day
+from sql.review.figures import lost_gpu_hours, spread, week_of
 from sql.review.offenders import offenders
+from sql.review.power import power
 from sql.review.projection import projection
+from sql.review.quality import quality
 from sql.review.rows import Row, Rows, seconds
 
 Json = dict[str, Any]
-
-#: An incident found later than this after its onset was read from an archive (s).
-_ARCHIVED_S = 86400.0
-#: Classes that count as failures of hardware or host in the node failure rate (356 of 419 in Table 5).
-_HOST_DOMAINS = ("hardware",)
-_HOST_CLASSES = ("maintenance.unplanned", "host.os")
-
-
-def rounded(value: Any, digits: int = 6) -> Any:  # noqa: ANN401
-    """Floats of a document at so many significant digits."""
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}")
-    if isinstance(value, dict):
-        return {k: rounded(v, digits) for k, v in value.items()}
-    return [rounded(v, digits) for v in value] if isinstance(value, list | tuple) else value
 
 
 def summarise(rows: Rows) -> Json:
@@ -38,11 +27,13 @@ def summarise(rows: Rows) -> Json:
     marks = marks_by_source(rows["review_checkpoint_marks"])
     tasks = training.tasks(rows["review_attempts"], marks, since, until, training.dated(rows["review_throughput"]))
     main = tasks[0] if tasks else None
-    incidents = rows["review_incidents"]
+    # A stream's first answers may still change: they are told beside the figures, not in them.
+    incidents = [r for r in rows["review_incidents"] if not r["provisional"]]
     stopped = [r for r in incidents if r["kind"] == "job_interruption"]
     by = Counter(r["counts_as"] for r in stopped)
     own = {a.run_key for a in main.attempts} if main else set()
-    in_main = Counter(r["counts_as"] for r in stopped if r["run_key"] in own)
+    mine = [r for r in stopped if r["run_key"] in own]
+    in_main = Counter(r["counts_as"] for r in mine)
     body: Json = {
         "gpus": main.gpus if main else None,
         "hosts_in_use": main.hosts if main else None,
@@ -52,63 +43,25 @@ def summarise(rows: Rows) -> Json:
         "scheduler_stops": by["scheduler"],
         "faults": len({r["fault_id"] for r in stopped if r["counts_as"] == "unexpected"}),
         "host_faults": sum(r["kind"] == "host_fault" for r in incidents),
-        "mttf_hours": _mttf(main, in_main["unexpected"], in_main["unexpected"] + in_main["planned"]),
-        "node_failure_rate": _node_rate(main, [r for r in stopped if r["run_key"] in own]),
+        "provisional": _provisional(rows["review_incidents"]),
+        "mttf_hours": reliability.mttf(main, in_main["unexpected"], in_main["unexpected"] + in_main["planned"]),
+        "mttf_trend": reliability.trend(main, mine),
+        "node_failure_rate": reliability.node_rate(main, mine),
     }
     body |= _training(main, since, until)
     body |= {
-        "lost_gpu_hours": _lost(stopped),
+        "lost_gpu_hours": lost_gpu_hours(stopped),
         "by_component": by_component(incidents),
         "by_week": _by_week(stopped),
         "hosts": _hosts(rows, incidents, main, until),
         "by_hour": _by_hour(stopped),
-        "diurnal": _diurnal(rows["review_throughput"], marks, main, since, until),
+        "diurnal": diurnal_of(rows["review_throughput"], marks, main, since, until, rows["review_telemetry"]),
+        "telemetry": by_hour_of_day(rows["review_telemetry"]),
+        "power": power(rows["review_telemetry"], rows["review_power"], main),
     }
-    body |= environment(rows["review_telemetry"])
     body["projection"] = projection(main, body)
-    body |= _quality(rows, stopped, main.hosts or 0 if main else 0)
+    body |= quality(rows, stopped, main.hosts or 0 if main else 0)
     return body
-
-
-def _mttf(main: training.Task | None, unexpected: int, every: int) -> Json:
-    hours_ = main.elapsed_s / 3600 if main else 0.0
-    m = rates.mttf(hours_, unexpected)
-    ci = None if m.low is None else [m.low, m.high]
-    return {
-        "value": m.value,
-        "ci95": ci,
-        "any_kind": rates.mttf(hours_, every).value,
-        "job_hours": hours_ or None,
-        "unexpected": unexpected,
-        "task": main.key[3] if main else None,
-    }
-
-
-def _node_rate(main: training.Task | None, stopped: Sequence[Row]) -> Json:
-    days, hosts = (main.elapsed_s / 86400, main.hosts or 0) if main else (0.0, 0)
-    hard = sum(
-        r["counts_as"] == "unexpected" and (r["domain"] in _HOST_DOMAINS or r["component"] in _HOST_CLASSES)
-        for r in stopped
-    )
-    unexpected = sum(r["counts_as"] == "unexpected" for r in stopped)
-    every = sum(r["counts_as"] in ("unexpected", "planned") for r in stopped)
-    value = rates.node_failure_rate(hard, hosts, days)
-    ci = None
-    if value is not None:
-        ci = [rates.node_failure_rate(1, hosts, days) * x for x in rates.poisson_interval(hard)]  # type: ignore[operator]
-    return {
-        "value": value,
-        "ci95": ci,
-        "unit": "per 1,000 node-days",
-        "failures": hard,
-        "all_unexpected": rates.node_failure_rate(unexpected, hosts, days),
-        "with_planned": rates.node_failure_rate(every, hosts, days),
-        "node_days": hosts * days or None,
-    }
-
-
-def _spread(values: Sequence[float]) -> Json:
-    return {"median": overheads.quantile(values, 0.5), "p90": overheads.quantile(values, 0.9), "n": len(values)}
 
 
 def _training(main: training.Task | None, since: float | None, until: float | None) -> Json:
@@ -139,7 +92,9 @@ def _training(main: training.Task | None, since: float | None, until: float | No
         },
         "effective_training_time": {"value": overheads.ratio(useful, elapsed) if known else None},
         "startup_seconds": {
-            **_spread(startups),
+            **spread(startups),
+            "without_dated_first_step": sum(a.first_step is not None and a.startup_s is None for a in inside),
+            "attempts": len(inside),
             "queue_median": overheads.quantile(queue, 0.5),
             "init_median": overheads.quantile(init, 0.5),
             "load_and_first_step_median": overheads.quantile(load, 0.5),
@@ -150,7 +105,7 @@ def _training(main: training.Task | None, since: float | None, until: float | No
             "count": n_saves,
             "interval": interval,
         },
-        "recovery_seconds": _spread(recovery),
+        "recovery_seconds": spread(recovery),
         "lost_work": {
             "hours": sum(x for x, _ in lost) / 3600 if lost else None,
             "gpu_hours": sum(x * (g or 0) for x, g in lost) / 3600 if lost else None,
@@ -177,17 +132,23 @@ def _part(a: training.Attempt, since: float | None, until: float | None) -> floa
     return max(0.0, min(1.0, (high - low) / (end - a.start)))
 
 
-def _week(at: float) -> str:
-    from datetime import UTC, datetime, timedelta
-
-    day = datetime.fromtimestamp(at, UTC).date()
-    return (day - timedelta(days=day.weekday())).isoformat()
+def _provisional(incidents: Sequence[Row]) -> Json:
+    """Incidents whose answer is not final yet; they are in no figure."""
+    held = [r for r in incidents if r["provisional"]]
+    return {
+        "count": sum(r["kind"] == "job_interruption" for r in held),
+        "host_faults": sum(r["kind"] == "host_fault" for r in held),
+        "incidents": [
+            {k: r[k] for k in ("incident_id", "job_id", "interrupted_at", "component", "confidence", "host", "summary")}
+            for r in sorted(held, key=lambda r: (r["interrupted_at"] or r["onset_at"] or "", r["incident_id"]))[-20:]
+        ],
+    }
 
 
 def _startup_by_week(attempts: Sequence[training.Attempt]) -> list[Json]:
     weeks: dict[str, list[training.Attempt]] = defaultdict(list)
     for a in attempts:
-        weeks[_week(a.start)].append(a)
+        weeks[week_of(a.start)].append(a)
     return [
         {
             "week": week,
@@ -197,11 +158,6 @@ def _startup_by_week(attempts: Sequence[training.Attempt]) -> list[Json]:
         }
         for week, held in sorted(weeks.items())
     ]
-
-
-def _lost(rows: Sequence[Row]) -> float | None:
-    known = [r["lost_gpu_seconds"] for r in rows if r["lost_gpu_seconds"] is not None]
-    return sum(known) / 3600 if known else None
 
 
 def by_component(incidents: Sequence[Row]) -> list[Json]:
@@ -218,7 +174,7 @@ def by_component(incidents: Sequence[Row]) -> list[Json]:
             "count": len(rows),
             "percent": shares[c],
             "faults": len({r["fault_id"] for r in rows}),
-            "lost_gpu_hours": _lost(rows),
+            "lost_gpu_hours": lost_gpu_hours(rows),
         }
         for c, rows in sorted(held.items(), key=lambda kv: (-len(kv[1]), kv[0]))
     ]
@@ -229,7 +185,7 @@ def _by_week(stopped: Sequence[Row]) -> list[Json]:
     for row in stopped:
         at = seconds(row["interrupted_at"])
         if at is not None and row["counts_as"]:
-            weeks[_week(at)][row["counts_as"]] += 1
+            weeks[week_of(at)][row["counts_as"]] += 1
     return [
         {"week": w, "unexpected": c["unexpected"], "planned": c["planned"], "scheduler_stops": c["scheduler"]}
         for w, c in sorted(weeks.items())
@@ -263,114 +219,4 @@ def _by_hour(stopped: Sequence[Row]) -> Json:
         "peak_hour": test.peak_hour if test.p is not None and test.p < 0.05 else None,
         "smallest_swing": test.smallest_swing,
         "verdict": test.verdict,
-    }
-
-
-def _diurnal(
-    progress: Sequence[Row],
-    marks: dict[tuple[str, str], list[Mark]],
-    main: training.Task | None,
-    since: float | None,
-    until: float | None,
-) -> Json:
-    keys = frozenset(a.run_key for a in main.attempts) if main else frozenset()
-    samples = [
-        diurnal.Sample(at, rate, group)
-        for at, rate, group in training.throughput(progress, marks, keys)
-        if (since is None or at >= since) and (until is None or at < until)
-    ]
-    found = diurnal.day_effect(samples)
-    return {
-        "peak_to_trough": found.peak_to_trough,
-        "ci95": list(found.ci95) if found.ci95 else None,
-        "slowest_hour": found.slowest_hour,
-        "verdict": found.verdict,
-        "days": found.days,
-        "samples": found.samples,
-        "by_hour": _hour_means(samples),
-    }
-
-
-def _hour_means(samples: Sequence[diurnal.Sample]) -> list[Json]:
-    """Throughput by hour as a share of its mean."""
-    if not samples:
-        return []
-    middle = sum(s.rate for s in samples) / len(samples)
-    held: dict[int, list[float]] = defaultdict(list)
-    for s in samples:
-        held[int(s.at % 86400 // 3600)].append(s.rate / middle)
-    return [{"hour": h, "relative": sum(v) / len(v), "n": len(v)} for h, v in sorted(held.items())]
-
-
-def _quality(rows: Rows, stopped: Sequence[Row], in_use: int) -> Json:
-    counted = [r for r in stopped if r["counts_as"] == "unexpected"]
-    ids = {r["incident_id"] for r in counted}
-    handled = sum(bool(r["handled"]) for r in rows["review_handled"] if r["incident_id"] in ids)
-    interval = rates.share_interval(handled, len(counted))
-    unknown = [r for r in counted if r["domain"] == "unknown"]
-    labelled = [r for r in stopped if r["decided_by"] == "label"]
-    agreement: dict[str, list[Row]] = defaultdict(list)
-    for row in labelled:
-        agreement[row["component"]].append(row)
-    floor = rates.constant_answer_scores(Counter(r["component"] for r in labelled).values())
-    alarms = rows["review_false_alarms"]
-    good = sum(r["successful_runs"] for r in alarms)
-    critical = sum(r["with_critical_signal"] or 0 for r in alarms)
-    delays = [
-        r["detection_s"] for r in rows["review_handled"] if r["detection_s"] is not None and r["incident_id"] in ids
-    ]
-    # What was read from an archive was found when it was read; that says nothing about detection.
-    detection = [s for s in delays if 0 <= s < _ARCHIVED_S]
-    return {
-        "detection_seconds": {**_spread(detection), "from_archives": len(delays) - len(detection)},
-        "handled_automatically": {
-            "value": overheads.ratio(handled, len(counted)),
-            "ci95": list(interval) if interval else None,
-            "handled": handled,
-            "of": len(counted),
-        },
-        "quality": {
-            "labels_added": len(labelled),
-            "agreement": [
-                {
-                    "component": c,
-                    "labels": len(held),
-                    "agreed": sum(r["component"] == r["decided_component"] for r in held),
-                }
-                for c, held in sorted(agreement.items())
-            ],
-            "always_the_commonest": None if floor is None else {"accuracy": floor[0], "macro_f1": floor[1]},
-            "false_alarms": {
-                "successful_runs": good,
-                "with_critical_signal": critical,
-                "share": overheads.ratio(critical, good),
-            },
-            "versions": rows["review_versions"],
-        },
-        "to_label": rows["review_to_label"],
-        "coverage": _coverage(rows, in_use),
-        "unattributed": {
-            "count": len(unknown),
-            "share": overheads.ratio(len(unknown), len(counted)),
-            "lost_gpu_hours": _lost(unknown),
-            "by_outcome": dict(sorted(Counter(r["outcome"] or "not known" for r in unknown).items())),
-        },
-    }
-
-
-def _coverage(rows: Rows, in_use: int) -> Json:
-    fleet = rows["review_fleet"]
-    kinds: dict[str, set[str]] = defaultdict(set)
-    for row in rows["review_coverage"]:
-        if row["host"]:
-            kinds[row["what"]].add(row["host"])
-    arrived = sum(bool(r["kernel_log"]) for r in fleet)
-    # A host of which nothing arrived may not even be known by name.
-    every = max(len(fleet), in_use)
-    return {
-        "hosts": every,
-        "value": overheads.ratio(arrived, every),
-        "by_kind": {what: len(hosts) for what, hosts in sorted(kinds.items())},
-        "without_kernel_log": every - arrived,
-        "named": [r["host"] for r in fleet if not r["kernel_log"]][:20],
     }

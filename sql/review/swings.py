@@ -8,6 +8,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+#: A swing belongs to an event this close to it (s): samples and the lines of logs come from different clocks.
+NEAR_S = 15.0
+
+
+def tied(at: float, events: Sequence[tuple[float, str]], times: Sequence[float], near_s: float = NEAR_S) -> str:
+    """The kind of the event nearest to a moment, "" where none is near. times: those of the events, in order."""
+    i = bisect_left(times, at)
+    close = [(abs(times[j] - at), events[j][1]) for j in (i - 1, i) if 0 <= j < len(times)]
+    distance, kind = min(close, default=(near_s + 1, ""))
+    return kind if distance <= near_s else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Swing:
@@ -24,7 +35,7 @@ def swings(
     events: Sequence[tuple[float, str]],
     k: float = 8.0,
     span: tuple[float, float] = (1.0, 10.0),
-    near_s: float = 15.0,
+    near_s: float = NEAR_S,
 ) -> list[Swing]:
     """Changes over 1-10 s above k times the median absolute deviation of all such changes, largest first.
 
@@ -45,8 +56,5 @@ def swings(
     found = []
     for at, change, rate in changes:
         if abs(change - middle) > k * spread:
-            i = bisect_left(times, at)
-            close = [(abs(times[j] - at), events[j][1]) for j in (i - 1, i) if 0 <= j < len(times)]
-            tied = min(close, default=(near_s + 1, ""))
-            found.append(Swing(at, change, rate, tied[1] if tied[0] <= near_s else ""))
+            found.append(Swing(at, change, rate, tied(at, events, times, near_s)))
     return sorted(found, key=lambda s: (-abs(s.watts), s.at))

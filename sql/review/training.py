@@ -61,12 +61,20 @@ class Attempt:
 
 @dataclass(slots=True)
 class Task:
-    """Attempts of one task, in order. elapsed_s: from start to end, short waits included, within the period."""
+    """Attempts of one task, in order. spans: (begin, end) of its time within the period, short waits included."""
 
     key: tuple[str, str, str, str]
     attempts: list[Attempt]
-    elapsed_s: float
+    spans: list[tuple[float, float]]
     active_s: float
+
+    @property
+    def elapsed_s(self) -> float:
+        return sum(end - begin for begin, end in self.spans)
+
+    def clock(self, at: float) -> float:
+        """Elapsed seconds of the task up to a moment: breaks are not counted."""
+        return sum(min(at, end) - begin for begin, end in self.spans if at > begin)
 
     @property
     def gpus(self) -> int | None:
@@ -112,9 +120,9 @@ def tasks(
         attempts.sort(key=lambda a: (a.start, a.end or a.start, a.run_key))
         _keep(attempts)
         _waits(attempts)
-        elapsed, active = _elapsed(attempts, since, until)
+        spans, active = _spans(attempts, since, until)
         if active > 0 or (since is None and until is None):
-            out.append(Task(key, attempts, elapsed, active))
+            out.append(Task(key, attempts, spans, active))
     return sorted(out, key=lambda t: (-t.weight, t.key))
 
 
@@ -217,22 +225,25 @@ def _waits(attempts: Sequence[Attempt]) -> None:
                 before.recovery_s = after.first_progress - onset
 
 
-def _elapsed(attempts: Sequence[Attempt], since: float | None, until: float | None) -> tuple[float, float]:
-    """(elapsed, active) seconds within the period: short waits belong to elapsed time, overlaps count once."""
-    elapsed = active = 0.0
-    reach: float | None = None
+def _spans(
+    attempts: Sequence[Attempt], since: float | None, until: float | None
+) -> tuple[list[tuple[float, float]], float]:
+    """(time of the task, active seconds) within the period: short waits belong to its time, overlaps count once."""
+    spans: list[tuple[float, float]] = []
+    active = 0.0
     for a in attempts:
         end = a.end if a.end is not None else max(a.start, a.last_progress or a.start)
         start = a.start if since is None else max(a.start, since)
         end = end if until is None else min(end, until)
         if end <= start:
             continue
-        waited = reach is not None and start - reach <= BREAK_S
-        begin = min(reach, end) if waited and reach is not None else start
-        elapsed += max(0.0, end - begin)
+        reach = spans[-1][1] if spans else None
         active += max(0.0, end - (start if reach is None else max(start, min(reach, end))))
-        reach = end if reach is None else max(reach, end)
-    return elapsed, active
+        if reach is not None and start - reach <= BREAK_S:
+            spans[-1] = (spans[-1][0], max(reach, end))
+        else:
+            spans.append((start, end))
+    return spans, active
 
 
 def checkpoint_interval(task: Task) -> float | None:

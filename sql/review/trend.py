@@ -1,7 +1,8 @@
 """Does the mean time to failure change over a period? Pure functions.
 
-Failures of a job whose rate is exp(a + b t): given their number, their times are spread as exp(b t) over the job's time,
-so b is found from their mean alone, however often the job failed. At b = 0 the test is Laplace's (Cox and Lewis 1966).
+Failures of a job whose rate is exp(a + b t): given their number, their times are spread as exp(b t) over the job's
+time, so b is found from their mean alone, however often the job failed. At b = 0 the test is Laplace's (Cox and Lewis
+1966).
 """
 
 from __future__ import annotations

@@ -31,3 +31,4 @@ SELECT
     i.onset_at
 FROM job_runs r
 LEFT JOIN incidents i ON i.cluster = r.cluster AND i.run_key = r.run_key AND i.kind = 'job_interruption'
+    AND NOT i.provisional

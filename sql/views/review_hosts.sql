@@ -14,5 +14,5 @@ SELECT
     max(coalesce(i.onset_at, i.interrupted_at)) AS last_at,
     sum(i.lost_gpu_seconds) / 3600.0 AS lost_gpu_hours
 FROM incidents i
-WHERE i.host IS NOT NULL AND i.domain IN ('hardware', 'software') AND i.component <> 'software.bug'
+WHERE i.host IS NOT NULL AND NOT i.provisional AND i.domain IN ('hardware', 'software') AND i.component <> 'software.bug'
 GROUP BY i.cluster, i.host

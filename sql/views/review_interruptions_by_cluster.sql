@@ -11,5 +11,5 @@ SELECT
     min(i.interrupted_at) AS first_at,
     max(i.interrupted_at) AS last_at
 FROM incidents i
-WHERE i.kind = 'job_interruption'
+WHERE i.kind = 'job_interruption' AND NOT i.provisional
 GROUP BY i.cluster

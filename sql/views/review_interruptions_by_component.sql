@@ -12,5 +12,5 @@ SELECT
     count(DISTINCT i.host) AS hosts,
     sum(i.lost_gpu_seconds) / 3600.0 AS lost_gpu_hours
 FROM incidents i
-WHERE i.kind = 'job_interruption'
+WHERE i.kind = 'job_interruption' AND NOT i.provisional
 GROUP BY i.cluster, i.component, i.llama3_row, i.counts_as, i.domain

@@ -11,5 +11,5 @@ SELECT
     min(coalesce(i.onset_at, i.interrupted_at)) AS first_at,
     max(coalesce(i.onset_at, i.interrupted_at)) AS last_at
 FROM incidents i
-WHERE i.gpu IS NOT NULL OR i.gpu_serial IS NOT NULL OR i.gpu_uuid IS NOT NULL
+WHERE NOT i.provisional AND (i.gpu IS NOT NULL OR i.gpu_serial IS NOT NULL OR i.gpu_uuid IS NOT NULL)
 GROUP BY i.cluster, coalesce(i.gpu_serial, i.gpu_uuid, i.host || ' gpu ' || CAST(i.gpu AS TEXT))

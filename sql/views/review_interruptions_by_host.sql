@@ -11,5 +11,5 @@ SELECT
     max(coalesce(i.onset_at, i.interrupted_at)) AS last_at,
     sum(i.lost_gpu_seconds) / 3600.0 AS lost_gpu_hours
 FROM incidents i
-WHERE i.host IS NOT NULL
+WHERE i.host IS NOT NULL AND NOT i.provisional
 GROUP BY i.cluster, i.host, i.component

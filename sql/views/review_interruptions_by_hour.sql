@@ -7,5 +7,5 @@ SELECT
     sum(CASE WHEN i.counts_as = 'unexpected' AND i.domain = 'hardware' THEN 1 ELSE 0 END) AS hardware,
     sum(CASE WHEN i.counts_as = 'planned' THEN 1 ELSE 0 END) AS planned
 FROM incidents i
-WHERE i.kind = 'job_interruption' AND i.interrupted_at IS NOT NULL
+WHERE i.kind = 'job_interruption' AND NOT i.provisional AND i.interrupted_at IS NOT NULL
 GROUP BY i.cluster, @hour(i.interrupted_at)

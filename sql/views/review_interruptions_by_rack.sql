@@ -8,5 +8,5 @@ SELECT
     count(DISTINCT i.host) AS hosts,
     sum(i.lost_gpu_seconds) / 3600.0 AS lost_gpu_hours
 FROM incidents i
-WHERE i.counts_as = 'unexpected'
+WHERE i.counts_as = 'unexpected' AND NOT i.provisional
 GROUP BY i.cluster, i.rack

@@ -7,5 +7,5 @@ SELECT
     count(DISTINCT i.fault_id) AS faults,
     sum(i.lost_gpu_seconds) / 3600.0 AS lost_gpu_hours
 FROM incidents i
-WHERE i.counts_as = 'unexpected'
+WHERE i.counts_as = 'unexpected' AND NOT i.provisional
 GROUP BY i.cluster, coalesce(i.llama3_row, i.component)

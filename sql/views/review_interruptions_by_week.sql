@@ -12,5 +12,5 @@ SELECT
     count(DISTINCT i.fault_id) AS faults,
     sum(i.lost_gpu_seconds) / 3600.0 AS lost_gpu_hours
 FROM incidents i
-WHERE i.kind = 'job_interruption'
+WHERE i.kind = 'job_interruption' AND NOT i.provisional
 GROUP BY i.cluster, @week(i.interrupted_at)

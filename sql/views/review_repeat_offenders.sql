@@ -6,7 +6,7 @@ WITH failures AS (
         i.cluster, i.host, i.component, i.fault_id, max(i.gpu_serial) AS gpu_serial,
         min(coalesce(i.onset_at, i.interrupted_at)) AS at
     FROM incidents i
-    WHERE i.host IS NOT NULL AND i.domain IN ('hardware', 'software') AND i.component <> 'software.bug'
+    WHERE i.host IS NOT NULL AND NOT i.provisional AND i.domain IN ('hardware', 'software') AND i.component <> 'software.bug'
     GROUP BY i.cluster, i.host, i.component, i.fault_id
 ),
 gaps AS (

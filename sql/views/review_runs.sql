@@ -31,3 +31,4 @@ SELECT
     i.counts_as
 FROM lengths l
 LEFT JOIN incidents i ON i.cluster = l.cluster AND i.run_key = l.run_key AND i.kind = 'job_interruption'
+    AND NOT i.provisional

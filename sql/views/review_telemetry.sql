@@ -4,6 +4,7 @@ SELECT
     t.metric,
     t.hour_at,
     count(DISTINCT t.host) AS hosts,
+    count(*) AS series,
     sum(t.n) AS samples,
     sum(t.total) / sum(t.n) AS mean,
     min(t.low) AS low,

@@ -11,4 +11,4 @@ SELECT
     coalesce(i.lost_gpu_seconds, 0) / 3600.0 * (1 - i.confidence) AS worth,
     i.summary
 FROM incidents i
-WHERE i.kind = 'job_interruption' AND i.decided_by <> 'label'
+WHERE i.kind = 'job_interruption' AND i.decided_by <> 'label' AND NOT i.provisional

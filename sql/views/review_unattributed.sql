@@ -1,4 +1,5 @@
--- Interruptions for which no cause could be named: what collecting more logs would be worth, dearest first.
+-- Interruptions for which no cause could be named: what collecting more logs would be worth, and which logs were not
+-- seen ([{host, what, from, to, get}]).
 -- needs: incidents
 SELECT
     i.cluster,
@@ -12,6 +13,8 @@ SELECT
     i.n_hosts,
     i.n_gpus,
     i.lost_gpu_seconds / 3600.0 AS lost_gpu_hours,
-    i.summary
+    i.summary,
+    d.not_seen
 FROM incidents i
-WHERE i.kind = 'job_interruption' AND i.domain = 'unknown'
+JOIN decisions d ON d.cluster = i.cluster AND d.subject_key = i.subject_key
+WHERE i.kind = 'job_interruption' AND i.domain = 'unknown' AND NOT i.provisional

@@ -47,6 +47,9 @@ def fill(store: Store) -> None:
     bare = run("bare", job_id=None, start_us=None, end_us=None, n_gpus=None, n_nodes=None, state="", success=True)
     store.replace_runs("alpha", [*runs, good, bare])
     store.replace_decisions("alpha", [*decisions, host_fault(onset_us=T0 + DAY)])
+    live = run("live", job_id="900000", start_us=T0 + HOUR, end_us=T0 + 2 * HOUR, state="FAILED", name="live")
+    store.replace_runs("alpha", [*runs, good, bare, live])
+    store.replace_decisions("alpha", [decision("live", "inc-live", run=live, component="gpu.hbm", extra={"provisional": "1"})])
     store.add_label("inc-3", "net.nic", "seen at the switch", "ada")
     stamp = Stamp("utc", T0)
     signal = SignalFact(
@@ -80,6 +83,10 @@ def _fill_training(store: Store) -> None:
     device = {"host": "node1", "device": "gpu:3", "metric": "gpu_power_w", "source_id": "t"}
     hours = [{**device, "hour_at": T0 + n * HOUR, "n": 6, "total": 3600.0, "low": 90.0, "high": 700.5} for n in (0, 1)]
     store.load_telemetry("alpha", hours)
+    swings = [[T0 + HOUR + 5_000_000, 1.0, -3760.5, 8]]
+    power = {"host": "node1", "hour_at": T0 + HOUR, "source_id": "t", "n": 28_792, "devices": 8, "typical_w": 4.5,
+             "n_swings": 1, "largest_w": 3760.5, "swings": swings}  # fmt: skip
+    store.load_power("alpha", [power])
     store.upsert_hosts("alpha", [{"host": "node1", "rack": "r1", "n_gpus": 8}])
 
 
@@ -208,7 +215,7 @@ def test_mttf_inputs_and_false_alarms(store: Store) -> None:
         alarms = connection.execute(text("SELECT * FROM review_false_alarms")).mappings().one()
     assert [r["week"] for r in rows] == ["2026-03-02", "2026-03-09", "2026-03-16", "2026-03-23"]
     first = rows[0]
-    assert (first["runs"], first["unexpected"], first["hardware"]) == (4, 3, 3)
+    assert (first["runs"], first["unexpected"], first["hardware"]) == (5, 3, 3)
     assert first["job_hours"] == pytest.approx(1 + 2 + 3 + 10)
     assert first["gpu_hours"] == pytest.approx(16 * 16)
     assert first["node_days"] == pytest.approx(16 * 2 / 24)
