@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 _ROTATION = re.compile(r"(?:[.-]\d{8}(?:-\d+)?|\.\d{1,3})?(?:\.(?:gz|zst|xz|bz2))?$")
 
@@ -63,6 +64,7 @@ def incident_id(kind: str, *identity: str | int | None) -> str:
     return digest("incident", kind, *identity)
 
 
+@lru_cache(maxsize=65_536)  # clusters have few hosts, and node lists name them over and over
 def short_host(name: str) -> str:
     """The name by which a host is joined: lower case, no domain, no trailing dot; addresses stay whole."""
     name = name.strip().strip(".").lower()

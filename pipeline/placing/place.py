@@ -10,8 +10,9 @@ same folder or root (`placing_years`), then boots, because anchors may come from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from pipeline.placing.boots import Estimate, anchor
 from pipeline.placing.clock import Clock, Interval, Zone, merged
@@ -53,7 +54,7 @@ def place(sources: Iterable[SourceFact], fragments: Iterable[RunFragment], setti
         members.setdefault(source.root, []).append(source)
     root_of = {source.source_id: source.root for source in ordered}
     runs: dict[str, list[RunFragment]] = {}
-    for fragment in sorted(fragments, key=lambda f: (f.key, repr(f))):
+    for fragment in _in_order(fragments):
         runs.setdefault(root_of.get(fragment.source_id, ""), []).append(fragment)
 
     hosts = hosts_of(ordered, runs)
@@ -72,6 +73,13 @@ def place(sources: Iterable[SourceFact], fragments: Iterable[RunFragment], setti
             sid = source.source_id
             clocks[sid] = _with_boot(source, clocks[sid], booted, by_host, dated.root)
     return clocks
+
+
+def _in_order(fragments: Iterable[RunFragment]) -> Iterator[RunFragment]:
+    """Fragments by key, those of one key by all that they say; node lists are long, so only where it matters."""
+    for _, alike in groupby(sorted(fragments, key=lambda f: f.key), key=lambda f: f.key):
+        same = list(alike)
+        yield from same if len(same) == 1 else sorted(same, key=repr)
 
 
 # --- zone, year, date ---------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from classifiers.api import Meaning, Ruleset
@@ -31,6 +32,7 @@ from pipeline.runs.job_logs import LogGroup, groups, name_by_pods, recorder_grou
 from pipeline.runs.job_records import JobRecord, records
 from pipeline.runs.job_ties import Jobs
 from pipeline.runs.log_attempts import LogAttempt, align, spread
+from pipeline.runs.memo import Memo
 from pipeline.runs.slurm_log import slurm_fragments
 from schemas.facts import Facts, ProgressFact, SignalFact, SourceFact
 from schemas.settings import Settings
@@ -40,12 +42,24 @@ _FAILING = frozenset({"error", "critical", "fatal"})
 _NOT_FAILING = frozenset({"advice", "teardown", "corrected", "recovered", "cancel", "restart"})
 
 
-def assemble(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Ruleset, settings: Settings) -> list[JobRun]:
-    """All attempts of all jobs that these facts tell of, sorted by (job id, attempt, run key)."""
+def assemble(
+    facts: Facts,
+    clocks: Mapping[str, ClockLike],
+    ruleset: Ruleset,
+    settings: Settings,
+    memo: Memo | None = None,
+) -> list[JobRun]:
+    """All attempts of all jobs that these facts tell of, sorted by (job id, attempt, run key).
+
+    memo: results of former calls with the same ruleset and settings, for callers that ask again and again.
+    """
+    memo = memo or Memo()
+    memo.begin()
     sources = {s.source_id: s for s in facts.sources}
-    fragments = [*facts.fragments, *slurm_fragments(s for s in facts.signals if "JobId=" in s.text)]
-    known = records(fragments, sources, clocks)
-    views = log_views(facts, sources, ruleset)
+    lines = tuple(s for s in facts.signals if "JobId=" in s.text)
+    fragments = [*facts.fragments, *memo.get("lines", lines, lambda: slurm_fragments(lines))]
+    known = records(fragments, sources, clocks, memo)
+    views = log_views(facts, sources, ruleset, memo)
     logs = groups(facts.sources, clocks, views, frozenset(r.job_id for r in known))
     name_by_pods(logs, fragments)
     told = {g.root for g in logs} | {root for r in known for root in r.roots}
@@ -64,23 +78,71 @@ def assemble(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Ruleset, se
             loose.append(group)
     whole = {s.source_id: span(s, clocks.get(s.source_id)) for s in facts.sources if s.family == "job"}
     latest = _latest(facts.sources, clocks)
-    drafts: list[Draft] = []
+
+    def finished(drafts: Iterable[Draft]) -> list[tuple[str, JobRun]]:
+        return [(d.chain, finish(d, sources, clocks, whole, views, latest, settings)) for d in drafts]
+
+    runs: list[tuple[str, JobRun]] = []
     for key, job in sorted(jobs.by_job.items()):
-        drafts.extend(_of_records(job, claimed.get(key, []), views, clocks, whole))
+        logs = claimed.get(key, [])
+        # what "now" is only matters while a record is open
+        places = {*(root for r in job for root in r.roots), *(g.root for g in logs)} if any(r.open for r in job) else ()
+        now = {root: latest.get(root) for root in places}
+        inputs = (job, now, _inputs(logs, views, clocks, whole))
+        make = partial(_of_records, job, logs, views, clocks, whole)
+        runs.extend(memo.get(key, inputs, lambda make=make: finished(make())))  # type: ignore[misc]
     for name, alike in sorted(_loose_jobs(loose).items()):
-        drafts.extend(_of_logs(name, alike, views, clocks))
-    runs = [(d.chain, finish(d, sources, clocks, whole, views, latest, settings)) for d in drafts]
+        make = partial(_of_logs, name, alike, views, clocks)
+        runs.extend(memo.get(name, _inputs(alike, views, clocks, whole), lambda make=make: finished(make())))  # type: ignore[misc]
     return _numbered(runs)
 
 
-def log_views(facts: Facts, sources: Mapping[str, SourceFact], ruleset: Ruleset) -> dict[str, LogView]:
+def _inputs(
+    logs: Sequence[LogGroup],
+    views: Mapping[str, LogView],
+    clocks: Mapping[str, ClockLike],
+    whole: Mapping[str, tuple[int, int] | None],
+) -> list[object]:
+    """Everything that the runs of these groups are made from."""
+    return [
+        (
+            g.tied,
+            g.order,
+            g.ids,
+            [(s, views[s.source_id], clocks.get(s.source_id), whole.get(s.source_id)) for s in g.sources],
+        )
+        for g in logs
+    ]
+
+
+def log_views(
+    facts: Facts, sources: Mapping[str, SourceFact], ruleset: Ruleset, memo: Memo | None = None
+) -> dict[str, LogView]:
     """Every job log as its marks (attempts' marks, failures in the words of programs, steps)."""
-    signals: dict[str, list[tuple[SignalFact, frozenset[str], bool]]] = defaultdict(list)
+    memo = memo or Memo()
     job = {sid for sid, s in sources.items() if s.family == "job"}
-    meanings: dict[tuple[str, tuple[tuple[str, str], ...]], Meaning] = {}
+    signals: dict[str, list[SignalFact]] = defaultdict(list)
     for fact in facts.signals:
+        if fact.source_id in job:
+            signals[fact.source_id].append(fact)
+    progress: dict[str, list[ProgressFact]] = defaultdict(list)
+    for p in facts.progress:
+        if p.source_id in job:
+            progress[p.source_id].append(p)
+    views: dict[str, LogView] = {}
+    for sid in sorted(job):
+        own, steps = signals.get(sid, []), progress.get(sid, [])
+        views[sid] = memo.get(("view", sid), (own, steps), partial(_view, sid, own, steps, ruleset))
+    return views
+
+
+def _view(sid: str, own: Iterable[SignalFact], steps: Sequence[ProgressFact], ruleset: Ruleset) -> LogView:
+    """One job log as its marks."""
+    signals: list[tuple[SignalFact, frozenset[str], bool]] = []
+    meanings: dict[tuple[str, tuple[tuple[str, str], ...]], Meaning] = {}
+    for fact in own:
         rule = ruleset.rules.get(fact.rule)
-        if fact.source_id not in job or rule is None or rule.maturity == "retired":
+        if rule is None or rule.maturity == "retired":
             continue
         memo = (fact.rule, fact.fields)
         if memo not in meanings:
@@ -93,11 +155,8 @@ def log_views(facts: Facts, sources: Mapping[str, SourceFact], ruleset: Ruleset)
             and (meaning.severity in _FAILING or meaning.strength == "weak")
             and not (_NOT_FAILING & tags)
         )
-        signals[fact.source_id].append((fact, tags, failing))
-    progress: dict[str, list[ProgressFact]] = defaultdict(list)
-    for p in facts.progress:
-        progress[p.source_id].append(p)
-    return {sid: view(sid, signals.get(sid, ()), progress.get(sid, ())) for sid in sorted(job)}
+        signals.append((fact, tags, failing))
+    return view(sid, signals, steps)
 
 
 def _latest(sources: Iterable[SourceFact], clocks: Mapping[str, ClockLike]) -> dict[str, int]:
@@ -192,5 +251,5 @@ def _numbered(runs: Sequence[tuple[str, JobRun]]) -> list[JobRun]:
         starts = [r.start_us if r.start_us is not None else r.log_start_us for _, r in items]
         if all(t is not None for t in starts):
             items = [x for _, x in sorted(zip(starts, items, strict=True), key=lambda p: (p[0] or 0, p[1][0]))]
-        out.extend(replace(run, attempt=n) for n, (_, run) in enumerate(items))
+        out.extend(run if run.attempt == n else replace(run, attempt=n) for n, (_, run) in enumerate(items))
     return sorted(out, key=lambda r: (r.job_id or "~", r.attempt, r.run_key))

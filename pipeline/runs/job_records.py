@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 
 from pipeline.joining.events import ClockLike
+from pipeline.runs.memo import Memo
 from schemas.facts import NO_STAMP, RunFragment, SourceFact, Stamp
 
 #: Two records speak of one attempt if their starts differ by no more than this.
@@ -123,18 +126,48 @@ def _cluster_groups(fragments: Iterable[RunFragment]) -> dict[tuple[str, str, st
 
 
 def records(
-    fragments: Sequence[RunFragment], sources: Mapping[str, SourceFact], clocks: Mapping[str, ClockLike]
+    fragments: Sequence[RunFragment],
+    sources: Mapping[str, SourceFact],
+    clocks: Mapping[str, ClockLike],
+    memo: Memo | None = None,
 ) -> list[JobRecord]:
     """All attempts of all jobs, sorted by (scheduler, cluster, job id, order of attempts)."""
+    memo = memo or Memo()
     out: list[JobRecord] = []
-    for (scheduler, cluster, job), items in sorted(_cluster_groups(fragments).items()):
-        placed = [_place(f, sources.get(f.source_id), clocks.get(f.source_id)) for f in items]
-        placed.sort(key=lambda p: (p.authority, p.fragment.key, repr(p.fragment)))
-        attempts = _attempts([p for p in placed if not p.fragment.step])
-        for p in (p for p in placed if p.fragment.step):
-            _attach_step(p, attempts)
-        for index, attempt in enumerate(attempts):
-            out.append(_record(scheduler, cluster, job, attempt, index, sources, clocks))
+    for key, items in sorted(_cluster_groups(fragments).items()):
+        used = dict.fromkeys(f.source_id for f in items)
+        told = [(s.root, s.format) if (s := sources.get(sid)) is not None else None for sid in used]
+        inputs = (items, told, [clocks.get(sid) for sid in used])
+        out += memo.get(("records", key), inputs, partial(_of_job, key, items, sources, clocks))
+    return out
+
+
+def _of_job(
+    key: tuple[str, str, str],
+    items: Sequence[RunFragment],
+    sources: Mapping[str, SourceFact],
+    clocks: Mapping[str, ClockLike],
+) -> list[JobRecord]:
+    """The attempts of one job in order."""
+    scheduler, cluster, job = key
+    placed = [_place(f, sources.get(f.source_id), clocks.get(f.source_id)) for f in items]
+    placed = _in_order(placed)
+    attempts = _attempts([p for p in placed if not p.fragment.step])
+    for p in (p for p in placed if p.fragment.step):
+        _attach_step(p, attempts)
+    return [_record(scheduler, cluster, job, attempt, index, sources, clocks) for index, attempt in enumerate(attempts)]
+
+
+def _in_order(placed: Iterable[_Placed]) -> list[_Placed]:
+    """By authority and place, those of one place by all that they say; node lists are long: only where it matters."""
+    out: list[_Placed] = []
+
+    def where(p: _Placed) -> tuple[int, tuple[str, int, str, str]]:
+        return (p.authority, p.fragment.key)
+
+    for _, alike in groupby(sorted(placed, key=where), key=where):
+        same = list(alike)
+        out += same if len(same) == 1 else sorted(same, key=lambda p: repr(p.fragment))
     return out
 
 
@@ -188,7 +221,7 @@ def _record(
     sources: Mapping[str, SourceFact],
     clocks: Mapping[str, ClockLike],
 ) -> JobRecord:
-    items = sorted(attempt.items, key=lambda p: (p.authority, p.fragment.key, repr(p.fragment)))
+    items = _in_order(attempt.items)
     jobs = [p for p in items if not p.fragment.step] or items
     steps = [p for p in items if p.fragment.step]
     ended = [p for p in jobs if p.fragment.state not in OPEN_STATES]

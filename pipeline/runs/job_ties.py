@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from pipeline.runs.job_logs import SLACK_US, LogGroup
 from pipeline.runs.job_records import JobRecord
@@ -25,7 +26,6 @@ class Jobs:
         self.by_job: dict[Key, list[JobRecord]] = defaultdict(list)
         self._ids: dict[str, set[Key]] = defaultdict(set)
         self._pods: dict[str, set[Key]] = defaultdict(set)
-        self._hosts: dict[str, set[Key]] = defaultdict(set)
         self._roots: dict[str, set[Key]] = defaultdict(set)
         for r in records:
             key = (r.scheduler, r.cluster, r.job_id)
@@ -34,9 +34,18 @@ class Jobs:
             for item in r.extra:
                 if item.startswith("job_id_raw="):
                     self._ids[item.partition("=")[2]].add(key)
-            for index, names in ((self._pods, r.members), (self._hosts, r.nodes), (self._roots, r.roots)):
+            for index, names in ((self._pods, r.members), (self._roots, r.roots)):
                 for name in names:
                     index[name].add(key)
+
+    @cached_property
+    def _hosts(self) -> dict[str, set[Key]]:
+        """Jobs by host: only where no id ties a log, since wide jobs have thousands of hosts."""
+        index: dict[str, set[Key]] = defaultdict(set)
+        for key, records in self.by_job.items():
+            for name in {name for r in records for name in r.nodes}:
+                index[name].add(key)
+        return index
 
     def tie(self, group: LogGroup, groups_in_root: int) -> tuple[list[JobRecord], str]:
         """The attempts of the one job that a group belongs to, and by what; ([], "") where none can be told."""
