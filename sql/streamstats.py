@@ -6,19 +6,33 @@ workers that ended stay until they are folded into one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from sql.dialect import upsert
-from sql.models import meta
+from sql.models import incident_outbox, job_runs, meta
 
 if TYPE_CHECKING:
     from sql.store import Store
 
 #: The row that holds what workers counted whose own rows are gone.
 PAST = "past"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A row of the outbox of incidents. ended_us: end of its job run as known now; None for faults of hosts."""
+
+    seq: int
+    incident_id: str
+    what: str
+    provisional: bool
+    incident: str | None
+    created_us: int
+    ended_us: int | None
 
 
 def write_stats(store: Store, cluster: str, worker: str, text: str) -> None:
@@ -50,6 +64,25 @@ def fold_stats(
         names = [_prefix(cluster) + worker for worker in gone]
         connection.execute(delete(meta).where(meta.c.name.in_(names)))
         connection.execute(upsert(meta, store.dialect), {"name": _prefix(cluster) + PAST, "value": past})
+
+
+def newest_answer(connection: Connection) -> int:
+    """Number of the newest row of the outbox; 0 where there is none."""
+    return connection.execute(select(func.max(incident_outbox.c.seq))).scalar() or 0
+
+
+def answers_since(connection: Connection, cluster: str, seq: int) -> Iterator[Answer]:
+    """Rows of the outbox behind this number, in order."""
+    out, runs = incident_outbox.c, job_runs.c
+    ended = (runs.run_key == out.subject_key) & (runs.cluster == out.cluster)
+    query = (
+        select(out.seq, out.incident_id, out.what, out.provisional, out.incident, out.created_us, runs.ended_at)
+        .select_from(incident_outbox.outerjoin(job_runs, ended))
+        .where(out.cluster == cluster, out.seq > seq)
+        .order_by(out.seq)
+    )
+    for row in connection.execute(query):
+        yield Answer(row[0], row[1], row[2], bool(row[3]), row[4], row[5], row[6])
 
 
 def _prefix(cluster: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pipeline.stream.answers import Answers
 from pipeline.stream.stats import Totals, WorkerRow, read_rows, sum_of
 from schemas.errors import FaultbeamError
 
@@ -87,6 +88,7 @@ class Monitor:
         self.snapshot = Snapshot()
         self._store, self._cluster, self._ends = store, cluster, ends
         self._poll_s, self._stall_s, self._clock = poll_s, stall_s, clock
+        self._answers = Answers(cluster)
         self._pipeline, self._because = "starting", ""
         self._progress_at = clock()
         self._moved: dict[Partition, float] = {}
@@ -178,7 +180,7 @@ class Monitor:
                 return {
                     "positions": positions,
                     "workers": rows,
-                    "totals": sum_of(rows.values()),
+                    "totals": _both(sum_of(rows.values()), self._answers.look(connection)),
                     "undecided": len(undecided(connection, self._cluster)),
                     "outbox": waiting_count(connection, self._cluster),
                     "warehouse": "",
@@ -191,3 +193,8 @@ class Monitor:
             return {"ends": dict(self._ends()), "broker": ""}
         except FaultbeamError as error:
             return {"broker": str(error)}
+
+
+def _both(workers: Totals, answers: Totals) -> Totals:
+    workers.add(answers)
+    return workers

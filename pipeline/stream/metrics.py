@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 _PREFIX = "faultbeam_stream"
 _COUNTER_TEXT = {
-    "messages": "Messages whose facts are durable.",
+    "messages": "Messages whose facts are durable, by what they were.",
     "message_bytes": "Bytes of those messages.",
-    "lines": "Lines in those messages, noise included.",
-    "signals": "Lines that carry a signal.",
-    "unparsed": "Lines that no format could frame.",
     "dead_letters": "Messages put aside, by reason.",
     "loads": "Transactions that made facts durable.",
     "decided": "Subjects decided.",

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 #: Counter -> names of its labels. `timers_set` less `timers_fired` is what waits in the state of the pipeline.
 COUNTERS: dict[str, tuple[str, ...]] = {
-    "messages": ("topic",),
+    "messages": ("topic", "what"),
     "message_bytes": ("topic",),
-    "lines": ("topic",),
-    "signals": ("topic",),
-    "unparsed": ("topic",),
     "dead_letters": ("topic", "reason"),
     "loads": (),
     "decided": ("kind",),

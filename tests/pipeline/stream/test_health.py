@@ -183,7 +183,7 @@ def test_prometheus_can_read_everything(store: Store) -> None:
     _running(monitor)
     stats = WorkerStats("w1")
     stats.submission = "s1"
-    stats.count("messages", 5, topic="t")
+    stats.count("messages", 5, topic="t", what="signals")
     stats.count("incidents", 2, component="gpu", provisional="true", what="new")
     stats.count("dead_letters", 1, topic="t", reason='not JSON: "x\\y"\n')
     stats.observe("kafka_to_row", 0.7, 3)
@@ -200,7 +200,7 @@ def test_prometheus_can_read_everything(store: Store) -> None:
     assert found[f"{name}_lag_messages|partition=0|topic=t"] == 3
     assert found[f"{name}_position|partition=0|topic=t"] == 7
     assert found[f"{name}_event_age_seconds|partition=0|topic=t"] > 0
-    assert found[f"{name}_messages_total|topic=t"] == 5
+    assert found[f"{name}_messages_total|topic=t|what=signals"] == 5
     assert found[f"{name}_incidents_total|component=gpu|provisional=true|what=new"] == 2
     assert found[f'{name}_dead_letters_total|reason=not JSON: "x\\y"\n|topic=t'] == 1
     assert found[f"{name}_database_retries_total"] == 0

@@ -51,12 +51,12 @@ def _rows(store: Store) -> dict[str, WorkerRow]:
 def test_counts_of_two_workers_add_up(store: Store) -> None:
     for worker, n in (("a", 3), ("b", 4)):
         stats = WorkerStats(worker)
-        stats.count("messages", n, topic="t")
-        stats.count("messages", 1, topic="u")
+        stats.count("messages", n, topic="t", what="noise")
+        stats.count("messages", 1, topic="u", what="noise")
         stats.observe("kafka_to_row", 0.3, n)
         assert stats.flush(store, "c", now=True)
     totals = sum_of(_rows(store).values())
-    assert totals.counters == {("messages", "t"): 7, ("messages", "u"): 2}
+    assert totals.counters == {("messages", "t", "noise"): 7, ("messages", "u", "noise"): 2}
     assert totals.of("messages") == 9
     held = totals.histograms["kafka_to_row"]
     assert (held.count, held.quantile(HISTOGRAMS["kafka_to_row"], 0.95)) == (7, 0.5)
