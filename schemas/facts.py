@@ -8,9 +8,13 @@ the number of loads cannot show. `merge_*` functions are associative, commutativ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import median
 from typing import NamedTuple, TypeVar
+
+from schemas.moments import bounded
 
 #: Counts are kept per cell of the absolute offset; ranges start on cell borders.
 CELL = 64 * 1024
@@ -148,7 +152,8 @@ class SourceFact:
     (mono_us, local_us) read off lines that carry both clocks. names: host names printed in the lines with counts per
     name. job_ids: ids of the scheduler's jobs found in text or path. rank_hosts: (rank, host) pairs.
     facts: free `name=value` strings found in the text, e.g. `driver_version=535.104.05`, `world_size=64`,
-    `gpu_uuid:0000:4d:00=GPU-...`, `uptime_s=...`. reach: for a stream of a shipped file, the bytes of that file.
+    `gpu_uuid:0000:4d:00=GPU-...`, `uptime_s=...`, moments (`schemas.moments`).
+    reach: for a stream of a shipped file, the bytes of that file.
     base: id of path and first line, which files that differ later may share; trail: what tells them apart
     (`schemas.trail`).
     """
@@ -243,7 +248,7 @@ def merge_sources(a: SourceFact, b: SourceFact) -> SourceFact:
         names=tuple(sorted(names.items())),
         job_ids=_union(a.job_ids, b.job_ids),
         rank_hosts=_union(a.rank_hosts, b.rank_hosts),
-        facts=_union(a.facts, b.facts),
+        facts=bounded({*a.facts, *b.facts}),
         reach=max(a.reach, b.reach),
         base=max(a.base, b.base),
         trail=max(a.trail, b.trail, key=lambda t: (len(t), t)),
@@ -276,13 +281,19 @@ class ProgressFact:
     upto: int = -1
 
 
-#: How many points of one cell of a stream are kept.
+#: How many points of one cell are kept.
 MAX_POINTS = 64
 
 
 def _spread(point: tuple[int, int, int]) -> tuple[int, tuple[int, int, int]]:
     """Order in which points are kept: by chance, and the same chance in every view."""
     return (point[0] * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF, point)
+
+
+def _seconds_a_step(points: Sequence[tuple[int, int, int]]) -> float | None:
+    """Median seconds between steps by the stamps of the points; None where fewer than two tell."""
+    rates = [(b[2] - a[2]) / 1e6 / (b[1] - a[1]) for a, b in pairwise(points) if b[1] > a[1] and b[2] > a[2] >= 0]
+    return round(median(rates), 6) if rates else None
 
 
 def _merge_lines(a: ProgressFact, b: ProgressFact) -> ProgressFact:
@@ -297,9 +308,11 @@ def _merge_lines(a: ProgressFact, b: ProgressFact) -> ProgressFact:
     high = max(a, b, key=lambda p: (p.last_offset, p.last_step, p.last))
     full = max(a, b, key=lambda p: (p.n, p.step_s or 0.0))
     points = {*a.points, *b.points}
+    n = max(a.n, b.n, len(points))
     if len(points) > MAX_POINTS:
         last = max(points)
         points = {last, *sorted(points - {last}, key=_spread)[: MAX_POINTS - 1]}
+    kept = tuple(sorted(points))
     return replace(
         full,
         first_step=low.first_step,
@@ -308,8 +321,9 @@ def _merge_lines(a: ProgressFact, b: ProgressFact) -> ProgressFact:
         last_step=high.last_step,
         last=high.last,
         last_offset=high.last_offset,
-        n=max(a.n, b.n, len(points)),
-        points=tuple(sorted(points)),
+        n=n,
+        step_s=_seconds_a_step(kept) or full.step_s,
+        points=kept,
     )
 
 

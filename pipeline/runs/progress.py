@@ -19,10 +19,9 @@ from statistics import median
 
 from pipeline.formats.base import Frame
 from pipeline.runs.progress_forms import LINE, LOSS, read_line, seconds_of, trust
-from schemas.facts import NO_STAMP, ProgressFact, Stamp
+from schemas.facts import MAX_POINTS, NO_STAMP, ProgressFact, Stamp, merge_progress
 
-MAX_POINTS = 64
-#: Of these points, how many are the last ones, and how many falls of the step (the deepest) are kept on both sides.
+#: Of the points that are kept of a cell, how many are the last ones, and how many falls of the step (the deepest) are kept on both sides.
 _TAIL, _FALLS = 8, 12
 #: How many earlier lines of a cell lend their stamp to a step line without one.
 _LOOK_UP = 3
@@ -38,12 +37,18 @@ class _Point:
 
 
 def read_cell(
-    source_id: str, cell: int, lines: Sequence[tuple[int, str]], frame: Callable[[str], Frame]
+    source_id: str,
+    cell: int,
+    lines: Sequence[tuple[int, str]],
+    frame: Callable[[str], Frame],
+    *,
+    portion: bool = False,
 ) -> ProgressFact | None:
     """Progress of one cell; None where no line tells of any.
 
     lines: (absolute offset, text) of every line that begins in the cell, in order. frame: the format's frame for one
-    line, used for the few lines that are kept and their neighbours.
+    line, used for the few lines that are kept and their neighbours. portion: these are some lines of the cell, and
+    others come before or after: which points are kept must not depend on how lines are gathered.
     """
     series: dict[str, list[_Point]] = defaultdict(list)
     rank: dict[str, int] = {}
@@ -66,7 +71,9 @@ def read_cell(
     if not series:
         return None
     name = min(series, key=lambda s: _order(rank[s], series[s], s))
-    return _fact(source_id, cell, name, series[name], lines, frame, speeds)
+    points = series[name]
+    fact = _fact(source_id, cell, name, points, lines, frame, speeds, points if portion else _thin(points))
+    return merge_progress(fact, fact) if portion else fact
 
 
 def _order(rank: int, points: list[_Point], name: str) -> tuple[float, int, int, str]:
@@ -102,8 +109,8 @@ def _fact(
     lines: Sequence[tuple[int, str]],
     frame: Callable[[str], Frame],
     speeds: list[float],
+    kept: list[_Point],
 ) -> ProgressFact:
-    kept = _thin(points)
     stamps = {p.offset: _stamp_of(p.index, lines, frame) for p in kept}
     first, last = kept[0], kept[-1]
     kind = stamps[first.offset].kind

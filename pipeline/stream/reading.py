@@ -128,7 +128,7 @@ class _Gathering:
             cells[address // CELL].append((address, line.frame.text))
             frames[line.frame.text] = line.frame
         for cell, lines in cells.items():
-            fact = read_cell(self.origin.source_id, cell, lines, frames.__getitem__)
+            fact = read_cell(self.origin.source_id, cell, lines, frames.__getitem__, portion=True)
             if fact is not None:
                 yield fact
 
