@@ -102,6 +102,7 @@ def incident(d: Decision) -> IncidentDoc:
             why=restart.why,
         ),
         action=ActionDoc(kind=cast(Any, action.kind), target=action.target, why=action.why, source=action.source),
+        assumptions=list(d.assumptions),
     )
 
 

@@ -112,6 +112,7 @@ class IncidentDoc(_Model):
     not_seen: list[NotSeenDoc]
     restart: RestartDoc
     action: ActionDoc
+    assumptions: list[str] = Field(default_factory=list)
 
 
 class InputDoc(_Model):

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+#: Begin of a step of `Decision.why` that is an assumption about clocks.
+ASSUMED = "assumed: "
+
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
@@ -224,3 +227,9 @@ class Decision:
     model_version: str = ""
     revision: int = 0
     extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was assumed of zones, years and clocks, and of which logs are the run's, in words."""
+        own = self.run.assumed if self.run is not None else ()
+        return tuple(dict.fromkeys((*own, *(w.removeprefix(ASSUMED) for w in self.why if w.startswith(ASSUMED)))))

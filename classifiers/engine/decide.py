@@ -16,7 +16,7 @@ from classifiers.engine.outcome import Outcome, outcome
 from classifiers.engine.resolve import cleared, resolve
 from schemas.identity import digest, incident_id
 from schemas.settings import Settings
-from schemas.subject import Decision, Event, EvidenceItem, Subject
+from schemas.subject import ASSUMED, Decision, Event, EvidenceItem, Subject
 from schemas.taxonomy import NCCL_TIMEOUT, UNKNOWN, is_named
 
 #: Evidence kept with a decision; what is more is counted in the events themselves.
@@ -115,7 +115,7 @@ def _build(
         restart=advice.restart(subject, name, top),
         action=advice.action(subject, name, top),
         health=tuple(i for i in _health(subject) if all(i.event.id != e.event.id for e in evidence)),
-        why=_why(result, top, others, roots),
+        why=(*_why(result, top, others, roots), *_assumed(subject)),
         run=run,
         host=host or subject.host,
         device=root.device if root is not None else "",
@@ -230,6 +230,11 @@ def _onset(root: Event | None) -> int | None:
         return None
     ran_ms = root.field("ran") if "timeout" in root.tags else ""
     return int(root.t * 1e6) - (int(ran_ms) * 1000 if ran_ms.isdigit() and len(ran_ms) < 10 else 0)
+
+
+def _assumed(subject: Subject) -> tuple[str, ...]:
+    """Clocks that were taken to be off, in words: the order of events rests on it."""
+    return tuple(f"{ASSUMED}{fact[8:]}" for fact in subject.facts if fact.startswith("assumed="))
 
 
 def _why(

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from pipeline.cli.output import plain, when
 from pipeline.cli.render import incident_lines
-from schemas.subject import Decision, EvidenceItem
+from schemas.subject import ASSUMED, Decision, EvidenceItem
 
 #: From which uncertainty on a time is shown with it, seconds.
 _LOOSE_S = 5.0
@@ -27,10 +27,15 @@ def explain_lines(decision: Decision) -> Iterator[str]:
     yield from timeline_lines(decision)
     yield ""
     yield "Why this cause"
-    yield from _numbered(decision.why or ("no step of the reasoning was recorded",))
+    steps = tuple(step for step in decision.why if not step.startswith(ASSUMED))
+    yield from _numbered(steps or ("no step of the reasoning was recorded",))
     yield ""
     yield "Why not the next"
     yield from _alternatives(decision)
+    if decision.assumptions:
+        yield ""
+        yield "Assumed"
+        yield from (f"  {plain(word)}" for word in decision.assumptions)
     yield ""
     yield "-" * 72
     yield from incident_lines(incident(decision), evidence=False)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from pipeline.formats.base import Frame
+from pipeline.records.launches import LAUNCH, launched
 from schemas.facts import Stamp
 from schemas.identity import short_host
 
@@ -50,6 +51,7 @@ MARKS: tuple[bytes, ...] = (
     b"$ dmesg",
     b"# journalctl",
     b"$ journalctl",
+    LAUNCH,
 )
 
 _VERSION = re.compile(r"NVRM: loading NVIDIA UNIX[^\n]{0,60}?\s(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\s")
@@ -158,7 +160,8 @@ def marked(line: str, frame: Frame) -> dict[str, str]:
     """Facts that a marked line states (see `LineFormat.mark`).
 
     `host`, `kernel`, `driver_version`, `gpu_uuid:<bdf>`, `gpu_serial:<bdf>`; `boot` is the wall time of the boot in the
-    frame of the line's stamp (UTC or local microseconds), `boot_noyear` where the stamp has no year.
+    frame of the line's stamp (UTC or local microseconds), `boot_noyear` where the stamp has no year. Of slurmd's lines,
+    the moment of a step's launch.
     """
     host = prompt_host(line)
     if host is not None:
@@ -174,6 +177,8 @@ def marked(line: str, frame: Frame) -> dict[str, str]:
         facts[f"gpu_uuid:{gpu[1].lower()}"] = gpu[2]
         if serial := _SERIAL.search(text):
             facts[f"gpu_serial:{gpu[1].lower()}"] = serial[1]
+    if frame.extra.get("tag", "").startswith("slurmd"):
+        facts.update(launched(frame))
     if text.startswith("Linux version "):
         facts.update(_boot(frame))
         facts["kernel"] = text.split(" ", 3)[2]

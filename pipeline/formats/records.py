@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pipeline.formats.base import SourceInfo
 from pipeline.records.telemetry import TelemetryFold
 from schemas.facts import Facts, Quarantine, RunFragment, SourceFact, Stamp, merge_facts
+from schemas.moments import bounded
 
 
 class RawLine(NamedTuple):
@@ -93,7 +94,7 @@ class Collector:
             host=self.host,
             spans=spans(self.stamps),
             clocks=tuple(sorted(self.clocks)),
-            facts=tuple(sorted(self.facts)),
+            facts=bounded(self.facts),
             lines=data.count(b"\n") + (0 if not data or data.endswith(b"\n") else 1),
             signal_lines=self.signal_lines,
             unparsed_lines=len(self.torn),

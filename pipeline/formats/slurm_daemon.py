@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from pipeline.formats.base import Frame, LookBack
+from pipeline.records.launches import LAUNCH, launched
 from pipeline.stamps import bsd, ctime, iso
 from schemas.facts import NO_STAMP, Stamp
 from schemas.identity import short_host
@@ -47,7 +48,7 @@ class SlurmDaemon:
 
     name = "slurm_daemon"
     family = "scheduler"
-    marks = (b" unexpectedly rebooted boot_time=", b" Boards=")
+    marks = (b" unexpectedly rebooted boot_time=", b" Boards=", LAUNCH)
     progress = False
 
     def sniff(self, head: bytes, inner_path: str) -> float:
@@ -80,12 +81,12 @@ class SlurmDaemon:
         return Frame(text, stamp=stamp, extra=extra, ok=ok)
 
     def mark(self, line: str, frame: Frame) -> dict[str, str]:  # noqa: ARG002
-        """`boot:<host>` in UTC microseconds; `boot` of the log's own host (slurmd), in its stamps' frame."""
+        """`boot:<host>` in UTC microseconds; `boot` of the log's own host (slurmd), in its stamps' frame; launches."""
         if m := _BOOT.search(frame.text):
             return {f"boot:{short_host(m[1])}": str(int(m[2]) * 1_000_000)}
         if (m := _UPTIME.search(frame.text)) and frame.stamp.kind in ("utc", "local"):
             return {"boot": str(frame.stamp.us - int(m[1]) * 1_000_000)}
-        return {}
+        return launched(frame)
 
 
 FORMATS = (SlurmDaemon(),)

@@ -16,6 +16,7 @@ from typing import Protocol
 import hostlist
 
 from classifiers.api import Meaning, Rule, Ruleset
+from pipeline.placing.clock import Shift
 from pipeline.placing.hosts import pod_nodes
 from pipeline.runs.progress import main_series, steps_after
 from schemas.facts import Facts, ProgressFact, SignalFact, SourceFact, Stamp
@@ -38,6 +39,9 @@ class ClockLike(Protocol):
     def host(self) -> str: ...
     @property
     def assumed(self) -> tuple[str, ...]: ...
+    @property
+    def shift(self) -> Shift | None: ...
+    def on(self, host: str) -> ClockLike: ...
     def utc(self, stamp: Stamp) -> tuple[int | None, float]: ...
 
 
@@ -57,6 +61,7 @@ class Placed:
     root: str
     label: str
     back_component: str = ""
+    skew: str = ""  # in words, by how much the clock that stamped it was taken to be off
 
 
 @lru_cache(maxsize=4096)
@@ -109,6 +114,8 @@ def place_signals(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Rulese
         if memo not in meanings:
             meanings[memo] = ruleset.meaning(fact.rule, fields)
         clock = clocks.get(fact.source_id)
+        if clock is not None and fact.host:
+            clock = clock.on(short_host(fact.host))
         t, unc = clock.utc(fact.first) if clock else (None, float("inf"))
         t_last, _ = clock.utc(fact.last) if clock else (None, unc)
         placed.append(
@@ -125,6 +132,7 @@ def place_signals(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Rulese
                 root=source.root if source else "",
                 label=source.inner_paths[0] if source and source.inner_paths else fact.source_id,
                 back_component=_named_cause(meanings[memo], ruleset, fields),
+                skew=clock.shift.why if clock is not None and clock.shift is not None else "",
             )
         )
     placed.sort(key=lambda p: p.fact.signal_id)

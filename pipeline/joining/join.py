@@ -20,6 +20,7 @@ from pipeline.joining.recorder import recorder_signals
 from pipeline.joining.windows import RunIndex, Window, without_bystanders
 from schemas.facts import Facts, ProgressFact, SourceFact, Stamp
 from schemas.identity import digest
+from schemas.moments import PREFIX as MOMENT
 from schemas.settings import Settings
 from schemas.subject import Coverage, Event, JobRun, Subject
 
@@ -240,13 +241,15 @@ def _run_subject(
         host=run.nodes[0] if len(run.nodes) == 1 else "",
         sibling_runs=tuple(unique[k] for k in sorted(unique)),
         site_events=merge_events(near),
-        facts=_facts(used, sources),
+        facts=_facts(own, used, sources),
         previous=merge_events(of_run.get(before_this.run_key, ())) if before_this else (),
     )
 
 
-def _facts(source_ids: Iterable[str], sources: Mapping[str, SourceFact]) -> tuple[str, ...]:
-    return tuple(sorted({f for sid in source_ids if sid in sources for f in sources[sid].facts}))
+def _facts(placed: Iterable[Placed], source_ids: Iterable[str], sources: Mapping[str, SourceFact]) -> tuple[str, ...]:
+    """What the sources say beside their signals, and which clocks were taken to be off (`assumed=...`)."""
+    told = {f for sid in source_ids if sid in sources for f in sources[sid].facts if not f.startswith(MOMENT)}
+    return tuple(sorted(told | {f"assumed={p.skew}" for p in placed if p.skew}))
 
 
 def _suspects(run: JobRun, events: Sequence[Event]) -> tuple[str, ...]:
@@ -366,5 +369,5 @@ def _episode(
         events=events,
         host=host,
         site_events=merge_events(near),
-        facts=_facts({p.fact.source_id for p in chunk}, sources),
+        facts=_facts(chunk, {p.fact.source_id for p in chunk}, sources),
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from statistics import median_low
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from pipeline.errors import PipelineError
@@ -140,6 +141,14 @@ def latest_before(frame_us: int, until: int) -> int | None:
     return None
 
 
+class Shift(NamedTuple):
+    """What is added to the stamps of a clock that is off. us: microseconds. doubt_s: of the shift. why: in words."""
+
+    us: int
+    doubt_s: float
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """The clock of one source.
@@ -149,6 +158,7 @@ class Clock:
     local microseconds of the midnight of stamps without a date, else None. anchors: (mono_us, utc_us), sorted by the
     first. doubt_s: uncertainty of a stamp of this source. method: `explicit`, `zone assumed`, `year assumed`, `date
     assumed`, `boot-relative`, `none`: the weakest step that its stamps need. assumed: what was assumed, in words.
+    shift: of the clock that wrote the stamps; by_host: of the hosts whose stamps those of its lines are (`on`).
     """
 
     host: str = ""
@@ -160,13 +170,25 @@ class Clock:
     anchors: tuple[tuple[int, int], ...] = ()
     doubt_s: float = 1.0
     anchor_doubt_s: float = 1.0
+    shift: Shift | None = None
+    by_host: tuple[tuple[str, Shift], ...] = ()
+
+    def on(self, host: str) -> Clock:
+        """The clock of the lines of one host (a short name), in a log of several."""
+        shift = next((shift for name, shift in self.by_host if name == host), None) if self.by_host else None
+        return self if shift is None else replace(self, shift=shift, by_host=())
 
     def utc(self, stamp: Stamp, after: int | None = None) -> tuple[int | None, float]:
         """UTC microseconds and uncertainty in seconds; (None, inf) where nothing ties the stamp to UTC.
 
         after: UTC microseconds of an earlier line of the same source, which tells the second of a doubled hour.
         """
-        us, doubt = self._place(stamp, after)
+        shift = self.shift
+        if shift is None:
+            us, doubt = self._place(stamp, after)
+        else:
+            us, doubt = self._place(stamp, None if after is None else after - shift.us)
+            us, doubt = (None if us is None else us + shift.us), doubt + shift.doubt_s
         return us, doubt + BORROWED_S if stamp.borrowed and us is not None else doubt
 
     def _place(self, stamp: Stamp, after: int | None) -> tuple[int | None, float]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.facts import RunFragment, SourceFact
 from schemas.identity import logical_path, short_host
+from schemas.moments import PREFIX, STEP
 
 #: Families whose lines come from one machine. Others name hosts in their text.
 ONE_HOST = frozenset({"kernel", "syslog", "journal", "bmc", "other"})
@@ -17,7 +18,7 @@ ONE_HOST = frozenset({"kernel", "syslog", "journal", "bmc", "other"})
 MAJORITY = 0.6
 _FOLDER = re.compile(r"(?:^|[/!])(?:hosts?|nodes?|machines?)/([A-Za-z0-9][\w.-]{0,80})/")
 _FILE = re.compile(
-    r"^(?:dmesg|kern(?:el)?|kmsg|syslog|messages|journal(?:ctl)?|sel|bmc|host)[-_.]([A-Za-z][A-Za-z0-9-]*\d[A-Za-z0-9-]*)"
+    r"^(?:dmesg|kern(?:el)?|kmsg|slurmd|syslog|messages|journal(?:ctl)?|sel|bmc|host)[-_.]([A-Za-z][A-Za-z0-9-]*\d[A-Za-z0-9-]*)"
     r"(?:[._](?:log|txt|out|json|cluster|local)\b.*)?$"
 )
 _WORD = re.compile(r"[a-z0-9]+")
@@ -88,7 +89,8 @@ def _printed(source: SourceFact) -> str | None:
 
 
 def _path_host(source: SourceFact, known: set[str]) -> str:
-    if source.family not in ONE_HOST and source.family != "job":
+    daemon = any(fact.startswith(f"{PREFIX}:{STEP}") for fact in source.facts)  # slurmd's own log: it launched steps
+    if source.family not in ONE_HOST and source.family != "job" and not daemon:
         return ""
     for path in source.inner_paths:
         if m := _FOLDER.search(path):
@@ -96,7 +98,7 @@ def _path_host(source: SourceFact, known: set[str]) -> str:
         if found := _known_in(path, known):
             return found
         name = re.split(r"[/!]", logical_path(path))[-1]
-        if source.family in ONE_HOST and (m := _FILE.match(name)) and not _NOT_A_HOST.match(m[1]):
+        if (source.family in ONE_HOST or daemon) and (m := _FILE.match(name)) and not _NOT_A_HOST.match(m[1]):
             return short_host(m[1])
     return ""
 

@@ -5,7 +5,7 @@ Pure and independent of the order of its inputs: no wall clock, no environment. 
 
 Order of the steps: hosts (`placing_hosts`), zones (`placing_zones`), then years and dates from the dated sources of the
 same folder or root (`placing_years`), then boots, because anchors may come from lines whose year was just found
-(`placing_boots`).
+(`placing_boots`), and at last how far the clocks of hosts are off, from events that two clocks date (`skew`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import groupby
 from pipeline.placing.boots import Estimate, anchor
 from pipeline.placing.clock import Clock, Interval, Zone, merged
 from pipeline.placing.hosts import hosts_of
+from pipeline.placing.skew import with_skew
 from pipeline.placing.years import only_day, year_window
 from pipeline.placing.zones import zones_of
 from schemas.facts import RunFragment, SourceFact, Stamp
@@ -72,7 +73,7 @@ def place(sources: Iterable[SourceFact], fragments: Iterable[RunFragment], setti
         for source in group:
             sid = source.source_id
             clocks[sid] = _with_boot(source, clocks[sid], booted, by_host, dated.root)
-    return clocks
+    return with_skew(ordered, [f for group in runs.values() for f in group], clocks)
 
 
 def _in_order(fragments: Iterable[RunFragment]) -> Iterator[RunFragment]:

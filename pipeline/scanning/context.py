@@ -9,6 +9,13 @@ from __future__ import annotations
 from pipeline.formats.base import Frame
 from schemas.facts import Stamp
 from schemas.identity import short_host
+from schemas.moments import bounded, line_event, moment_fact
+
+#: Kinds of stamps that a host's wall clock gives.
+_WALL = frozenset({"utc", "local", "noyear"})
+#: Shorter texts are said over and over.
+_TELLING = 24
+_MOST_MOMENTS = 4_096
 
 
 class Context:
@@ -25,6 +32,7 @@ class Context:
         self.job_ids: set[str] = set()
         self.rank_hosts: set[tuple[int, str]] = set()
         self.facts: set[str] = set()
+        self._moments: set[str] = set()
 
     def stamp(self, stamp: Stamp) -> None:
         """A stamp that was printed (borrowed ones say nothing new)."""
@@ -91,4 +99,19 @@ class Context:
         if "utc_offset" in frame.extra:
             self.facts.add(f"utc_offset={frame.extra['utc_offset']}")
         if frame.host:
-            self.name(cell, short_host(frame.host))
+            host = short_host(frame.host)
+            self.name(cell, host)
+            stamp = frame.stamp
+            if stamp.kind in _WALL and not stamp.borrowed and frame.rank is None and len(frame.text) >= _TELLING:
+                self._moment(moment_fact(host, line_event(frame.text), stamp.kind, stamp.us))
+
+    def _moment(self, fact: str) -> None:
+        """A line that a log of another clock may hold as well."""
+        self._moments.add(fact)
+        if len(self._moments) >= _MOST_MOMENTS:
+            self.told()
+
+    def told(self) -> set[str]:
+        """All facts, with those moments that a source keeps."""
+        self._moments = set(bounded(self._moments))
+        return self.facts | self._moments

@@ -29,6 +29,7 @@ from pipeline.sources.split import Heard, file_trail
 from pipeline.sources.streams import Stream, close_kept
 from schemas.facts import Facts, Quarantine, SourceFact, merge_facts
 from schemas.identity import digest
+from schemas.moments import bounded
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def _lines(rng: Range, fmt: LineFormat, stream: Stream, ruleset: RulesetImpl, en
         names=context.names(),
         job_ids=tuple(sorted({*known.job_ids, *context.job_ids})),
         rank_hosts=tuple(sorted(context.rank_hosts)),
-        facts=tuple(sorted({*known.facts, *context.facts})),
+        facts=bounded({*known.facts, *context.told()}),
         lines=lines,
         signal_lines=scan.signal_lines,
         unparsed_lines=scan.unparsed_lines,

@@ -17,6 +17,7 @@ from pipeline.scanning.mask import secrets
 from pipeline.scanning.shipped import JOB
 from schemas.facts import CELL, Facts, ProgressFact, SourceFact
 from schemas.identity import stream_id
+from schemas.moments import bounded
 
 _MARKS = tuple(mark.decode() for mark in JOB.marks)
 
@@ -38,7 +39,7 @@ def stream_fact(shipped: SourceInfo | SourceFact, source_id: str, stream: Stream
         names=context.names(),
         job_ids=tuple(sorted({*stream.job_ids, *context.job_ids})),
         rank_hosts=tuple(sorted(context.rank_hosts)),
-        facts=tuple(sorted({*stream.facts, *context.facts})),
+        facts=bounded({*stream.facts, *context.told()}),
         note="one stream of a shipped file",
     )
 
