@@ -12,6 +12,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
+#: Unexpected, planned, by the scheduler: told apart in both themes and in grey.
+_KINDS = ["#1f6feb", "#d9822b", "#8a94a0"]
+
 
 def charts(doc: Json) -> list[tuple[str, str, Json]] | None:
     """(id, title, specification without colours of its own for text and axes) of each chart that has data."""
@@ -24,6 +27,10 @@ def charts(doc: Json) -> list[tuple[str, str, Json]] | None:
         made.append(("c-components", "Unexpected interruptions by component", _bars(alt, doc["by_component"])))
     if doc["by_week"]:
         made.append(("c-weeks", "Interruptions by week", _weeks(alt, doc["by_week"])))
+    means = [w for w in doc["mttf_trend"]["by_week"] if w["ci95"]]
+    if len(means) > 1:
+        title = f"MTTF of the largest job by week, with 95 % interval: {doc['mttf_trend']['verdict']}"
+        made.append(("c-mttf", title, _means(alt, means)))
     if doc["projection"]:
         made.append(("c-projection", "MTTF by size, with 95 % interval", _projection(alt, doc["projection"])))
     if doc["diurnal"]["by_hour"]:
@@ -80,10 +87,29 @@ def _weeks(alt: Any, rows: list[Json]) -> Any:  # noqa: ANN401
         .encode(
             x=alt.X("week:O", title="week of"),
             y=alt.Y("count:Q", title="interruptions"),
-            color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="top")),
+            color=alt.Color(
+                "kind:N",
+                title=None,
+                legend=alt.Legend(orient="top"),
+                scale=alt.Scale(domain=["unexpected", "planned", "by the scheduler"], range=_KINDS),
+            ),
             tooltip=["week:O", "kind:N", "count:Q"],
         )
     )
+
+
+def _means(alt: Any, rows: list[Json]) -> Any:  # noqa: ANN401
+    kept = [
+        {"week": r["week"], "mttf": r["mttf_hours"], "low": r["ci95"][0], "high": r["ci95"][1], "n": r["unexpected"]}
+        for r in rows
+    ]
+    base = alt.Chart(_data(alt, kept))
+    x = alt.X("week:O", title="week of")
+    y = alt.Y("low:Q", title="MTTF (h)", scale=alt.Scale(zero=False))
+    bars = base.mark_rule().encode(x=x, y=y, y2="high:Q")
+    tips = ["week:O", alt.Tooltip("mttf:Q", format=".2f"), alt.Tooltip("low:Q", format=".2f")]
+    tips += [alt.Tooltip("high:Q", format=".2f"), alt.Tooltip("n:Q", title="interruptions")]
+    return bars + base.mark_point(filled=True, size=60).encode(x=x, y="mttf:Q", tooltip=tips)
 
 
 def _projection(alt: Any, rows: list[Json]) -> Any:  # noqa: ANN401

@@ -53,7 +53,7 @@ def day_effect(samples: Sequence[Sample], min_days: float = MIN_DAYS) -> DayEffe
     at = np.array([s.at for s in held])
     y = np.log(np.array([s.rate for s in held]))
     which = np.array([groups[s.group] for s in held])
-    y = clipped(y, np)
+    y = clipped(y, which, np)
     x = within(np.column_stack([*day_waves(at, np), (at - at.mean()) / 86400]), which, np)
     fit = _fit(x, within(y[:, None], which, np)[:, 0], at, which, np)
     if fit is None:
@@ -142,10 +142,17 @@ def sandwiches(x: Any, rest: Any, at: Any, inverse: Any, np: Any) -> list[Any]: 
     return [inverse @ meat @ inverse for meat in (_newey_west(scores, at, np), _by_day(scores, at, np))]
 
 
-def clipped(y: Any, np: Any) -> Any:  # noqa: ANN401 - numpy is imported where it is used
-    """Stalls are no throughput: values far from the median are pulled in to 6 median absolute deviations."""
-    middle = np.median(y)
-    spread = max(float(np.median(np.abs(y - middle))), 1e-4)
+def clipped(y: Any, which: Any, np: Any) -> Any:  # noqa: ANN401 - numpy is imported where it is used
+    """Stalls are no throughput: values far from the median of their attempt are pulled in to 6 median deviations.
+
+    The deviation is at least 1 %: stamps of whole seconds leave many equal values, whose median deviation is 0.
+    """
+    order = np.lexsort((y, which))
+    counts = np.bincount(which)
+    begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    # The lower median of each attempt: the middle of its values in order.
+    middle = y[order][begins + (np.maximum(counts, 1) - 1) // 2][which]
+    spread = max(float(np.median(np.abs(y - middle))), 0.01)
     return np.clip(y, middle - 6 * spread, middle + 6 * spread)
 
 

@@ -14,11 +14,19 @@ from typing import Any
 from sql.dialect import expand
 from sql.review.charts import charts, script
 from sql.review.document import SOURCES
-from sql.review.tables import cell, numbers, tables, verdicts
+from sql.review.numbers import numbers
+from sql.review.tables import cell, tables, verdicts
+from sql.review.week import CHANGE_QUERIES
 from sql.saved import saved_query
 from sql.views import views
 
 _NO_CHARTS = "No pictures: they need the extra [report] (pip install 'faultbeam[report]')."
+#: Words of the list of contents.
+_SHORT = {
+    "provisional": "Not final yet", "quality": "Quality of the answers", "label": "Worth a label",
+    "components": "Components", "weeks": "Weeks", "hosts": "Hosts", "swings": "Power swings",
+    "projection": "Projection", "checkpoints": "Checkpoints",
+}  # fmt: skip
 _NAME = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
@@ -52,10 +60,13 @@ def html(doc: dict[str, Any], dialect: str = "sqlite") -> str:
         since=(doc["since"] or "–")[:16].replace("T", " "),
         until=(doc["until"] or "–")[:16].replace("T", " "),
         gpus=cell(doc["gpus"]) if doc["gpus"] else None,
-        changes=doc["changes"],
+        changes=list(zip(doc["changes"], CHANGE_QUERIES, strict=True)),
         numbers=numbers(doc),
         verdicts=verdicts(doc),
         tables=tables(doc),
+        first=("provisional", "quality", "label"),
+        stacked=("label", "provisional", "hosts"),
+        short=_SHORT,
         charts=made,
         no_charts="Nothing to draw in this period." if made is not None else _NO_CHARTS,
         vega=drawing,

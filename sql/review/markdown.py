@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sql.review.tables import cell, numbers, tables, verdicts
+from sql.review.numbers import numbers
+from sql.review.tables import cell, tables, verdicts
+from sql.review.week import CHANGE_QUERIES
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#~])")
 
@@ -24,7 +26,7 @@ def markdown(doc: dict[str, Any]) -> str:
     """The whole review; the saved query behind each part stands in brackets."""
     period = f"{(doc['since'] or 'nothing')[:16]} to {(doc['until'] or 'nothing')[:16]} UTC"
     lines = [f"# Reliability review: {escape(doc['cluster'] or 'all clusters')}", "", period, "", "## What changed", ""]
-    lines += [f"* {escape(line)}" for line in doc["changes"]]
+    lines += [f"* {escape(line)} (`{query}`)" for line, query in zip(doc["changes"], CHANGE_QUERIES, strict=True)]
     lines += ["", "## Numbers", "", _row(["what", "value", "detail", "period before", "query"]), _row(["---"] * 5)]
     lines += [
         _row([escape(n.label), escape(n.value), escape(n.detail), escape(n.before), f"`{n.query}`"])
@@ -38,7 +40,8 @@ def markdown(doc: dict[str, Any]) -> str:
             lines.append("Nothing in this period.")
             continue
         lines += [_row([escape(c) for c in table.columns]), _row(["---"] * len(table.columns))]
-        lines += [_row([escape(cell(v)) for v in row]) for row in table.rows]
+        digits = [table.digits.get(c) for c in table.columns]
+        lines += [_row([escape(cell(v, n)) for v, n in zip(row, digits, strict=True)]) for row in table.rows]
         if table.note:
             lines += ["", escape(table.note)]
     return "\n".join([*lines, ""])

@@ -83,7 +83,7 @@ def _mediator(
     groups = {g: i for i, g in enumerate(dict.fromkeys(s.group for s in both))}
     which = np.array([groups[s.group] for s in both])
     z = np.array([hourly[int(s.at // 3600)] for s in both])
-    y = clipped(np.log(np.array([s.rate for s in both])), np)
+    y = clipped(np.log(np.array([s.rate for s in both])), which, np)
     base = within(np.column_stack([*day_waves(at, np), (at - at.mean()) / 86400]), which, np)
     y, z = within(y[:, None], which, np)[:, 0], within(z[:, None], which, np)[:, 0]
     inverse = np.linalg.pinv(base.T @ base)

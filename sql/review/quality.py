@@ -94,7 +94,7 @@ def _not_seen(rows: Rows, ids: set[str]) -> list[Json]:
             "hosts": len(hosts[what]),
             "most": [h for h, _ in sorted(hosts[what].items(), key=lambda kv: (-kv[1], kv[0]))[:5]],
         }
-        for what, found in sorted(held.items(), key=lambda kv: (-len(kv[1]), kv[0]))
+        for what, found in sorted(held.items(), key=lambda kv: (-len(kv[1]), -len(hosts[kv[0]]), kv[0]))
     ]
 
 

@@ -1,28 +1,21 @@
-"""The review's document as headline numbers and tables, for Markdown and HTML alike. Pure functions.
+"""The review's document as tables and verdicts, for Markdown and HTML alike. Pure functions.
 
-Every number and table names the saved query that made it.
+Every table names the saved query that made it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from sql.review.week import hours, percent
+from sql.review.numbers import between
+from sql.review.week import percent
 
 Json = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A headline: what it is, its value in words, its interval or parts, the value before, the query."""
-
-    label: str
-    value: str
-    detail: str
-    before: str
-    query: str
+_JOB = re.compile(r"^Job \S+ (?:was interrupted )?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,101 +28,18 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
     query: str
     note: str = ""
+    #: Digits behind the point by column, where not every number stands for itself.
+    digits: Mapping[str, int] = field(default_factory=dict)
 
-
-def span(value: float | None) -> str:
-    """Seconds for people."""
-    if value is None:
-        return "not known"
-    return f"{value:.1f} s" if value < 100 else f"{value:,.0f} s" if value < 7200 else f"{value / 3600:,.1f} h"
-
-
-def amount(value: float | None) -> str:
-    """A count or quantity for people."""
-    return (
-        "not known"
-        if value is None
-        else f"{value:,.0f}"
-        if abs(value) >= 100 or value == int(value)
-        else f"{value:.3g}"
-    )
-
-
-def _between(ci: Sequence[float | None] | None, scale: float = 1.0, digits: int = 2) -> str:
-    if not ci or ci[0] is None:
-        return ""
-    high = "no upper limit" if ci[1] is None else f"{scale * ci[1]:.{digits}f}"
-    return f"95 %: {scale * ci[0]:.{digits}f} to {high}"
-
-
-def numbers(doc: Json) -> list[Number]:
-    """The headline numbers of a review."""
-    past = doc["previous"]
-    now = [_numbers(doc), _numbers(past) if past else []]
-    return [
-        Number(label, value, detail, now[1][i][1] if past else "", query)
-        for i, (label, value, detail, query) in enumerate(now[0])
-    ]
-
-
-def _numbers(d: Json) -> list[tuple[str, str, str, str]]:
-    m, r, e, c = d["mttf_hours"], d["node_failure_rate"], d["effective_training_time"], d["checkpoint_seconds"]
-    start, lost, handled = d["startup_seconds"], d["lost_work"], d.get("handled_automatically", {})
-    recovery = d["recovery_seconds"]
-    return [
-        (
-            "Interruptions",
-            amount(d["interruptions"]),
-            f"{d['unexpected']} unexpected, {d['planned']} planned; beside: {d['scheduler_stops']} by the scheduler",
-            "review_incidents",
-        ),
-        ("MTTF of the largest job", hours(m["value"]), _between(m["ci95"]), "review_attempts"),
-        ("Effective training time", percent(e["value"]), "steps that were kept / elapsed time", "review_attempts"),
-        ("ETTR", percent(d["ettr"]["value"]), "steps kept and their checkpoints / elapsed time", "review_attempts"),
-        (
-            "Node failure rate",
-            amount(r["value"]),
-            " ".join(x for x in (r["unit"] + ";" if r["ci95"] else r["unit"], _between(r["ci95"])) if x),
-            "review_attempts",
-        ),
-        ("Start-up", span(start["median"]), f"median of {start['n']}; p90 {span(start['p90'])}", "review_attempts"),
-        (
-            "Checkpoint",
-            span(c["mean"]),
-            f"mean of {c['count']}; every {span(c['interval'])}; {percent(c['share'])} of the time",
-            "review_checkpoint_marks",
-        ),
-        (
-            "Recovery",
-            span(recovery["median"]),
-            f"median until the next useful step; p90 {span(recovery['p90'])}",
-            "review_attempts",
-        ),
-        (
-            "Lost work",
-            hours(lost["hours"]),
-            f"{amount(lost['gpu_hours'])} GPU-hours of steps done twice",
-            "review_attempts",
-        ),
-        (
-            "Lost GPU-hours",
-            amount(d["lost_gpu_hours"]),
-            "last checkpoint until the end, all interruptions",
-            "review_incidents",
-        ),
-        (
-            "Handled without a person",
-            percent(handled.get("value")),
-            f"{_between(handled.get('ci95'), 100, 1)} %; reference 99.4 %" if handled.get("ci95") else "",
-            "review_handled",
-        ),
-        (
-            "Without a named cause",
-            percent(d["unattributed"]["share"]),
-            f"{d['unattributed']['count']} interruptions",
-            "review_incidents",
-        ),
-    ]
+    @property
+    def numeric(self) -> frozenset[int]:
+        """Columns that hold numbers, whatever the first row does."""
+        return frozenset(
+            i
+            for i in range(len(self.columns))
+            if any(isinstance(row[i], int | float) for row in self.rows)
+            and not any(isinstance(row[i], str) for row in self.rows)
+        )
 
 
 def tables(doc: Json) -> list[Table]:
@@ -137,17 +47,47 @@ def tables(doc: Json) -> list[Table]:
     best = doc["checkpoint_seconds"].get("best_interval") or {}
     before = {c["component"]: c["count"] for c in doc["previous"]["by_component"]} if doc["previous"] else None
     return [
+        *_provisional(doc),
+        Table("quality", "Attribution quality", ("what", "value"), _quality(doc), "review_false_alarms"),
+        Table(
+            "label",
+            "Incidents most worth a label",
+            ("incident", "job", "when", "component", "confidence", "lost GPU-h", "why"),
+            tuple(
+                (
+                    x["incident_id"],
+                    x["job_id"],
+                    _minute(x["interrupted_at"]),
+                    x["component"],
+                    x["confidence"],
+                    x["lost_gpu_hours"],
+                    _why(x["summary"]),
+                )
+                for x in doc["to_label"]
+            ),
+            "review_to_label",
+            "Lost GPU-hours times (1 - confidence), dearest first. faultbeam label INCIDENT --component ID",
+            {"confidence": 2, "lost GPU-h": 0},
+        ),
         Table(
             "components",
             "Unexpected interruptions by component",
-            ("component", "row of Table 5", "count", "%", "before", "faults", "lost GPU-h"),
+            (
+                "component",
+                "row of Table 5",
+                "count",
+                "%",
+                *(("before",) if before is not None else ()),
+                "faults",
+                "lost GPU-h",
+            ),
             tuple(
                 (
                     c["component"],
                     c["llama3_row"],
                     c["count"],
                     c["percent"],
-                    None if before is None else before.get(c["component"], 0),
+                    *(() if before is None else (before.get(c["component"], 0),)),
                     c["faults"],
                     c["lost_gpu_hours"],
                 )
@@ -155,13 +95,27 @@ def tables(doc: Json) -> list[Table]:
             ),
             "review_incidents",
             "Percentages are computed from the counts. Faults count once, however many jobs they stopped.",
+            {"%": 1, "lost GPU-h": 0},
         ),
         Table(
             "weeks",
             "By week",
-            ("week", "unexpected", "planned", "by the scheduler", "start-up s", "checkpoint s", "lost h"),
+            (
+                "week",
+                "unexpected",
+                "planned",
+                "by the scheduler",
+                "MTTF h",
+                "from",
+                "to",
+                "start-up s",
+                "checkpoint s",
+                "lost h",
+            ),
             _weeks(doc),
             "review_attempts",
+            f"MTTF of the largest job with its 95 % interval: {doc['mttf_trend']['verdict']}.",
+            {"MTTF h": 2, "from": 2, "to": 2, "start-up s": 0, "checkpoint s": 1, "lost h": 1},
         ),
         Table(
             "hosts",
@@ -183,26 +137,9 @@ def tables(doc: Json) -> list[Table]:
             ),
             "review_incidents",
             "The 28 days before the end of the period. Thresholds come from this fleet's own distribution.",
+            {"lost GPU-h": 0},
         ),
-        Table(
-            "label",
-            "Incidents most worth a label",
-            ("incident", "job", "when", "component", "confidence", "lost GPU-h", "summary"),
-            tuple(
-                (
-                    x["incident_id"],
-                    x["job_id"],
-                    (x["interrupted_at"] or "")[:19],
-                    x["component"],
-                    x["confidence"],
-                    x["lost_gpu_hours"],
-                    x["summary"],
-                )
-                for x in doc["to_label"]
-            ),
-            "review_to_label",
-            "Lost GPU-hours times (1 - confidence). faultbeam label INCIDENT --component ID",
-        ),
+        *_swings(doc),
         Table(
             "projection",
             "Projection by size",
@@ -213,6 +150,8 @@ def tables(doc: Json) -> list[Table]:
                 "to",
                 "best interval s",
                 "E[ETTR] %",
+                "E from",
+                "E to",
                 "half the start-up",
                 "half the checkpoint",
                 "spare hosts",
@@ -225,10 +164,10 @@ def tables(doc: Json) -> list[Table]:
                     p["ci95"][0],
                     p["ci95"][1],
                     p["best_checkpoint_interval_s"],
-                    *(
-                        None if p[k] is None else 100 * p[k]
-                        for k in ("expected_ettr", "with_half_startup", "with_half_checkpoint")
-                    ),
+                    _percent(p["expected_ettr"]),
+                    *map(_percent, p["expected_ettr_ci95"]),
+                    _percent(p["with_half_startup"]),
+                    _percent(p["with_half_checkpoint"]),
                     p["spare_hosts"],
                     p["holds"],
                 )
@@ -236,6 +175,13 @@ def tables(doc: Json) -> list[Table]:
             ),
             "review_attempts",
             doc["projection_holds"],
+            {
+                "MTTF h": 2,
+                "from": 2,
+                "to": 2,
+                "best interval s": 0,
+                **dict.fromkeys(("E[ETTR] %", "E from", "E to", "half the start-up", "half the checkpoint"), 1),
+            },
         ),
         Table(
             "checkpoints",
@@ -248,9 +194,75 @@ def tables(doc: Json) -> list[Table]:
             ),
             "review_checkpoint_marks",
             "Cost: share of the time for writing, and for redoing what was lost, to first order.",
+            {"seconds": 0, "cost %": 2},
         ),
-        Table("quality", "Attribution quality", ("what", "value"), _quality(doc), "review_false_alarms"),
     ]
+
+
+def _provisional(doc: Json) -> list[Table]:
+    held = doc["provisional"]["incidents"]
+    if not held:
+        return []
+    rows = tuple(
+        (
+            x["incident_id"],
+            x["job_id"],
+            _minute(x["interrupted_at"]),
+            x["component"],
+            x["confidence"],
+            _why(x["summary"]),
+        )
+        for x in held
+    )
+    return [
+        Table(
+            "provisional",
+            "Not final yet",
+            ("incident", "job", "when", "component so far", "confidence", "why"),
+            rows,
+            "review_incidents",
+            "Their logs may still be coming. They are in none of the figures.",
+            {"confidence": 2},
+        )
+    ]
+
+
+def _swings(doc: Json) -> list[Table]:
+    if not doc["power"]["swings"]:
+        return []
+    rows = tuple(
+        (
+            x["at"][:19].replace("T", " "),
+            x["watts_per_gpu"],
+            x["seconds"],
+            x["gpus_seen"],
+            x["hosts"],
+            x["job_mw"],
+            x["job_mw_per_s"],
+            x["tied_to"] or None,
+        )
+        for x in doc["power"]["swings"]
+    )
+    return [
+        Table(
+            "swings",
+            "Largest swings of power",
+            ("when", "W a GPU", "over s", "GPUs seen", "hosts", "MW of the job", "MW/s", "at a"),
+            rows,
+            "review_power",
+            "MW: if all GPUs of the largest job do what the seen ones did.",
+            {"W a GPU": 0, "over s": 1, "MW of the job": 2, "MW/s": 2},
+        )
+    ]
+
+
+def _minute(at: str | None) -> str | None:
+    return at[:16].replace("T", " ") if at else None
+
+
+def _why(summary: str) -> str:
+    """A summary without its beginning, which repeats the job's number."""
+    return _JOB.sub("", summary, count=1)
 
 
 def _percent(value: float | None) -> float | None:
@@ -260,15 +272,20 @@ def _percent(value: float | None) -> float | None:
 def _weeks(doc: Json) -> tuple[tuple[Any, ...], ...]:
     counts = {w["week"]: w for w in doc["by_week"]}
     times = {w["week"]: w for w in doc["startup_by_week"]}
+    means = {w["week"]: w for w in doc["mttf_trend"]["by_week"]}
     out = []
-    for week in sorted({*counts, *times}):
-        c, t = counts.get(week, {}), times.get(week, {})
+    for week in sorted({*counts, *times, *means}):
+        c, t, m = counts.get(week, {}), times.get(week, {}), means.get(week, {})
+        low, high = m.get("ci95") or (None, None)
         out.append(
             (
                 week,
                 c.get("unexpected", 0),
                 c.get("planned", 0),
                 c.get("scheduler_stops", 0),
+                m.get("mttf_hours"),
+                low,
+                high,
                 t.get("startup_median"),
                 t.get("checkpoint_mean"),
                 t.get("lost_hours"),
@@ -292,6 +309,15 @@ def _quality(doc: Json) -> tuple[tuple[Any, ...], ...]:
             "interruptions without a named cause",
             f"{doc['unattributed']['count']} ({percent(doc['unattributed']['share'])})",
         ),
+        *(
+            (
+                f"of them without {x['what']}",
+                f"{x['interruptions']}" + (f" ({x['hosts']} hosts: {', '.join(x['most'])})" if x["hosts"] else ""),
+            )
+            for x in doc["unattributed"]["not_seen"]
+        ),
+        ("seconds until detected", _delay(doc["detection_seconds"])),
+        ("seconds until the answer was written", _delay(doc["diagnosis_seconds"])),
     ]
     if q["always_the_commonest"]:
         floor = q["always_the_commonest"]
@@ -308,24 +334,36 @@ def _quality(doc: Json) -> tuple[tuple[Any, ...], ...]:
     return tuple(rows)
 
 
+def _delay(d: Json) -> str:
+    """Median and p90 of a delay, and how many are left out because archives tell nothing of it."""
+    left = f"; {d['from_archives']} read from archives left out" if d["from_archives"] else ""
+    if not d["n"]:
+        return f"not known{left}"
+    return f"median {d['median']:.0f}, p90 {d['p90']:.0f} of {d['n']}{left}"
+
+
 def verdicts(doc: Json) -> list[tuple[str, str, str]]:
     """(subject, verdict in words, query): environment."""
     d = doc["diurnal"]
     size = ""
     if d["peak_to_trough"] is not None and d["ci95"] and d["verdict"] == "detectable":
-        height = f"{100 * d['peak_to_trough']:.2f} % peak to trough ({_between(d['ci95'], 100, 3)} %)"
+        height = f"{100 * d['peak_to_trough']:.2f} % peak to trough ({between(d['ci95'], 100, 3)} %)"
         size = f": {height}, slowest at {d['slowest_hour']:.1f} h UTC"
     return [
+        ("MTTF", doc["mttf_trend"]["verdict"], "review_attempts"),
         ("Throughput through the day", f"{d['verdict']}{size}", "review_throughput"),
+        *(("What may carry it", m["verdict"], "review_telemetry") for m in d["mediators"]),
         ("Failures by hour", doc["by_hour"]["verdict"], "review_incidents"),
-        ("Power", doc["power"]["verdict"], "review_telemetry"),
+        ("Power", doc["power"]["verdict"], "review_power"),
     ]
 
 
-def cell(value: Any) -> str:  # noqa: ANN401
-    """A cell as people read it; None is a dash, which says: not known."""
+def cell(value: Any, digits: int | None = None) -> str:  # noqa: ANN401
+    """A cell as people read it, a number with so many digits behind the point; None is a dash: not known."""
     if value is None:
         return "–"
+    if digits is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,.{digits}f}"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return (

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import comb, sqrt
 from typing import Any
 
 Json = dict[str, Any]
+
+
+#: The query behind each of the five lines, in their order.
+CHANGE_QUERIES = ("review_incidents", "review_attempts", "review_incidents", "review_attempts", "review_unattributed")
 
 
 def changes(document: Json, weeks: tuple[Json, Json] | None) -> list[str]:
@@ -14,7 +18,7 @@ def changes(document: Json, weeks: tuple[Json, Json] | None) -> list[str]:
     name, other = ("the last 7 days", "the 7 before") if weeks else ("this period", "the one before")
     return [
         _interruptions(now, before, name, other),
-        _mttf(now, before),
+        _mttf(now, before, document),
         _component(now, before, name),
         _time(now, before),
         _look(now),
@@ -40,6 +44,8 @@ def _than(now: float | None, before: float | None, show: str, unit: str) -> str:
 def _interruptions(now: Json, before: Json | None, name: str, other: str) -> str:
     parts = f"{now['unexpected']} unexpected and {now['planned']} planned"
     line = f"{name[0].upper()}{name[1:]}: {now['interruptions']} interruptions, {parts}"
+    if now["provisional"]["count"]:
+        line += f" ({now['provisional']['count']} more are not final yet)"
     if before is None:
         return f"{line}; nothing is known of a period before."
     # Two Poisson counts differ by more than chance where their difference is above 1.96 times the root of their sum.
@@ -48,7 +54,7 @@ def _interruptions(now: Json, before: Json | None, name: str, other: str) -> str
     return f"{line}; {other}: {b} unexpected, {'more than chance' if sure else 'a change that chance makes'}."
 
 
-def _mttf(now: Json, before: Json | None) -> str:
+def _mttf(now: Json, before: Json | None, whole: Json | None = None) -> str:
     m = now["mttf_hours"]
     if m["value"] is None:
         seen = f"{m['unexpected']} unexpected interruptions in {hours(m['job_hours'])}"
@@ -56,7 +62,9 @@ def _mttf(now: Json, before: Json | None) -> str:
     low, high = m["ci95"]
     line = f"MTTF of the largest job: {hours(m['value'])} (95 %: {low:.2f} to {hours(high)})"
     past = before["mttf_hours"]["value"] if before else None
-    return f"{line}{_than(m['value'], past, '{:+.2f}', ' h')}."
+    trend = now["mttf_trend"] if now["mttf_trend"]["ci95"] else (whole or now)["mttf_trend"]
+    words = f" Over the whole period: {trend['verdict']}." if trend["verdict"].startswith("MTTF") else ""
+    return f"{line}{_than(m['value'], past, '{:+.2f}', ' h')}.{words}"
 
 
 def _component(now: Json, before: Json | None, name: str) -> str:
@@ -68,7 +76,18 @@ def _component(now: Json, before: Json | None, name: str) -> str:
     if before is None:
         return f"{line}."
     rise, which = max((c["count"] - past.get(c["component"], 0), c["component"]) for c in now["by_component"])
-    return f"{line}; largest rise: {which} by {rise}." if rise > 0 else f"{line}; no component rose."
+    if rise <= 0:
+        return f"{line}; no component rose."
+    was = past.get(which, 0)
+    chance = len({*past, *(c["component"] for c in now["by_component"])}) * _as_many(was + rise, was)
+    sure = "more than chance" if chance < 0.05 else "as chance makes"
+    return f"{line}; largest rise: {which} from {was} to {was + rise}, {sure}."
+
+
+def _as_many(now: int, before: int) -> float:
+    """Chance that, of so many events in two equal periods, at least `now` fall into the second."""
+    n = now + before
+    return float(sum(comb(n, k) for k in range(now, n + 1)) / 2**n)
 
 
 def _time(now: Json, before: Json | None) -> str:
@@ -83,8 +102,10 @@ def _time(now: Json, before: Json | None) -> str:
 
 
 def _look(now: Json) -> str:
-    lemons = [h["host"] for h in now["hosts"] if h["kind"] == "lemon"][:3]
+    worst = [f"{h['host']} ({h['faults']} faults, most in {h['component']})" for h in now["hosts"][:3]]
     unknown = now["unattributed"]
     share = percent(unknown["share"]) if unknown["share"] is not None else "none"
-    who = f"look at {', '.join(lemons)}" if lemons else "no host stands out"
-    return f"{unknown['count']} without a named cause ({share}); {who}."
+    missing = unknown["not_seen"][0] if unknown["not_seen"] else None
+    lacking = f", {missing['what']} not there for {missing['interruptions']} of them" if missing else ""
+    who = f"hosts to look at: {', '.join(worst)}" if worst else "no host stands out"
+    return f"{unknown['count']} without a named cause ({share}){lacking}; {who}."

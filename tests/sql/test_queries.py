@@ -216,9 +216,9 @@ def test_mttf_inputs_and_false_alarms(store: Store) -> None:
     assert [r["week"] for r in rows] == ["2026-03-02", "2026-03-09", "2026-03-16", "2026-03-23"]
     first = rows[0]
     assert (first["runs"], first["unexpected"], first["hardware"]) == (5, 3, 3)
-    assert first["job_hours"] == pytest.approx(1 + 2 + 3 + 10)
-    assert first["gpu_hours"] == pytest.approx(16 * 16)
-    assert first["node_days"] == pytest.approx(16 * 2 / 24)
+    assert first["job_hours"] == pytest.approx(1 + 2 + 3 + 10 + 1)
+    assert first["gpu_hours"] == pytest.approx(17 * 16)
+    assert first["node_days"] == pytest.approx(17 * 2 / 24)
     assert (alarms["successful_runs"], alarms["with_critical_signal"], alarms["called_interrupted"]) == (2, 1, 0)
 
 
