@@ -50,7 +50,7 @@ _NO_LINES = Lines()
 
 @dataclass(slots=True)
 class Account:
-    """Messages by what became of them; each is counted once. lines, signal_lines: of those that were read."""
+    """Messages by what became of them; each is counted once."""
 
     noise: int = 0
     signals: int = 0
@@ -62,6 +62,10 @@ class Account:
     @property
     def messages(self) -> int:
         return sum(getattr(self, f.name) for f in fields(self))
+
+    def items(self) -> list[tuple[str, int]]:
+        """(what became of them, messages)."""
+        return [(f.name, getattr(self, f.name)) for f in fields(self)]
 
     def add(self, other: Account) -> None:
         for f in fields(self):
@@ -81,9 +85,17 @@ class Scanned:
     """What a batch gave. keys: for each source in the facts, what its decisions are gathered by (`wake_key`)."""
 
     facts: Facts
-    account: Account
+    accounts: dict[str, Account]  # by topic
     dead: tuple[Dead, ...] = ()
     keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def account(self) -> Account:
+        """Of all topics together."""
+        total = Account()
+        for account in self.accounts.values():
+            total.add(account)
+        return total
 
 
 def stream_engine(ruleset: RulesetImpl, settings: Settings) -> BlockEngine:
@@ -159,12 +171,13 @@ class Reader:
     def scan(self, messages: Sequence[Message], now: float) -> Scanned:
         """Facts of a batch. now: seconds of a clock that never falls; it rules only how much besides hits is read."""
         hits = self._hits(messages)
-        account = Account()
+        accounts = {topic: Account() for topic in {m.topic for m in messages}}
         dead: list[Dead] = []
         sources: dict[str, _Gathering] = {}
         parts: list[Facts] = []
         quiet: list[int] = []
         for index, message in enumerate(messages):
+            account = accounts[message.topic]
             if not message.value:
                 account.empty += 1
                 continue
@@ -184,8 +197,11 @@ class Reader:
                 account.documents += 1
             else:
                 self._lines(message, said, found or (), sources, account)
+        left = set(quiet)
         for index in self._sampler.choose(messages, quiet, now):
             message = messages[index]
+            account = accounts[message.topic]
+            left.discard(index)
             said = read(message)
             if isinstance(said, Poison):
                 self._dead(message, said, account, dead)
@@ -196,26 +212,31 @@ class Reader:
                 account.noise += 1
                 for line in said:
                     _gathering(sources, line).frame(line, message)
-        account.noise += len(messages) - account.messages
+        for index in left:
+            accounts[messages[index].topic].noise += 1
         facts = merge_facts([*parts, *(s.facts() for s in sources.values()), _quarantined(dead)])
-        return self._scanned(self._said.news(facts, now), account, tuple(dead))
+        return self._scanned(self._said.news(facts, now), accounts, tuple(dead))
 
     def due(self, now: float) -> Scanned:
         """What has waited long enough to be written."""
-        return self._scanned(self._said.due(now), Account(), ())
+        return self._scanned(self._said.due(now), {}, ())
+
+    def forget(self) -> None:
+        """Have everything said again: what was said may not have arrived."""
+        self._said = _Said()
 
     def rest(self) -> Scanned:
         """All that waits."""
-        return self._scanned(self._said.due(None), Account(), ())
+        return self._scanned(self._said.due(None), {}, ())
 
-    def _scanned(self, facts: Facts, account: Account, dead: tuple[Dead, ...]) -> Scanned:
+    def _scanned(self, facts: Facts, accounts: dict[str, Account], dead: tuple[Dead, ...]) -> Scanned:
         touched = {
             f.source_id for part in (facts.sources, facts.signals, facts.progress, facts.fragments) for f in part
         }
         keys = {source_id: self._said.key(source_id) for source_id in touched}
         for fragment in facts.fragments:
             keys[fragment.source_id] = f"job:{fragment.job_id}"
-        return Scanned(facts, account, dead, keys)
+        return Scanned(facts, accounts, dead, keys)
 
     def _hits(self, messages: Sequence[Message]) -> dict[int, list[tuple[int, tuple[str, ...]]]]:
         """Message index -> (offset in its value, rule ids) of its hits, in order."""
