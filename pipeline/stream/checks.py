@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.doctor import Check
+from pipeline.stream.client import wanted
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -162,7 +163,8 @@ def _topics(
         return
     names = sorted(name for name in known.topics if not name.startswith("__"))
     for asked in topics:
-        chosen = [n for n in names if re.match(asked, n)] if asked.startswith("^") else [n for n in names if n == asked]
+        is_wanted = wanted([asked])
+        chosen = [name for name in names if is_wanted(name)]
         if not chosen:
             import difflib
 

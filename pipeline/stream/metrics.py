@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import PipelineError
+from pipeline.stream.errors import StreamError
 from pipeline.stream.stats import COUNTERS, HISTOGRAMS, Histogram
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _HISTOGRAM_TEXT = {
 }
 
 
-class MetricsError(PipelineError):
+class MetricsError(StreamError):
     """Metrics cannot be served."""
 
 

@@ -9,11 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from pipeline.errors import PipelineError
-
-
-class BrokerAway(PipelineError):  # noqa: N818 - reads as the fact that it states
-    """The broker did not answer; the message holds its own words."""
+from pipeline.stream.errors import BrokerError
 
 
 class BrokerEnds:
@@ -25,14 +21,14 @@ class BrokerEnds:
 
     def __init__(self, config: Mapping[str, Any], wanted: Callable[[str], bool], timeout_s: float = 5.0) -> None:
         known = {k: v for k, v in config.items() if not k.startswith(("group.", "auto.", "enable.auto", "fetch."))}
-        self._admin = AdminClient({"log_level": 0, **known})
+        self._admin = AdminClient({"log_level": 0, "reconnect.backoff.max.ms": 2000, **known})
         self._wanted = wanted
         self._timeout_s = timeout_s
 
     def __call__(self) -> dict[tuple[str, int], tuple[int, int]]:
         """(topic, partition) -> (first offset that is still there, offset after the last message).
 
-        Raises BrokerAway. A partition without a leader at this moment is left out.
+        Raises BrokerError. A partition without a leader at this moment is left out.
         """
         try:
             topics = self._admin.list_topics(timeout=self._timeout_s).topics
@@ -46,7 +42,7 @@ class BrokerEnds:
             first = self._offsets(parts, OffsetSpec.earliest())
             last = self._offsets(parts, OffsetSpec.latest())
         except KafkaException as error:
-            raise BrokerAway(f"no answer within {self._timeout_s:.0f} s: {error.args[0].str()}") from error
+            raise BrokerError(f"no answer within {self._timeout_s:.0f} s: {error.args[0].str()}") from error
         return {key: (first[key], last[key]) for key in first.keys() & last.keys()}
 
     def _offsets(self, parts: list[TopicPartition], spec: OffsetSpec) -> dict[tuple[str, int], int]:
@@ -61,5 +57,5 @@ class BrokerEnds:
                 continue
         if not found:
             first = next(iter(asked.values())).exception()
-            raise BrokerAway(f"no offsets: {first}")
+            raise BrokerError(f"no offsets: {first}")
         return found

@@ -51,7 +51,7 @@ def test_nothing_is_committed_or_produced(kafka: KafkaBroker) -> None:
 
 def test_patterns_choose_topics(kafka: KafkaBroker) -> None:
     one, two = kafka.topic("pattern-a"), kafka.topic("pattern-b")
-    found = _checks(_plain(kafka), "^pattern-[ab]")
+    found = _checks(_plain(kafka), "^pattern-[ab].*")
     assert {f"stream: topic {one}", f"stream: topic {two}"} <= found.keys()
 
 
@@ -142,6 +142,9 @@ def test_the_command(kafka: KafkaBroker, tmp_path: Path) -> None:
         "stream: broker",
         f"stream: topic {topic}",
     } <= names
+    (tmp_path / "client.properties").write_text(f"bootstrap.servers = {kafka.bootstrap}\n")
+    file = ["--consumer-config", str(tmp_path / "client.properties")]
+    assert CliRunner().invoke(cli, [*base, *file, "--topic", topic]).exit_code == 0
     done = CliRunner().invoke(cli, [*base, "--bootstrap-servers", kafka.bootstrap, "--topic", "no-such"])
     assert done.exit_code == 1
     done = CliRunner().invoke(cli, ["doctor", "--topic", topic])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -251,7 +252,9 @@ def test_the_probe_follows_a_real_broker_that_stops_and_comes_back(kafka: KafkaB
         assert (status, told["ok"], told["lag"]) == (503, False, 5)
         assert told["reasons"][0].startswith("broker: no answer")
         kafka.start()
-        monitor.poll()
+        until = time.monotonic() + 30  # the client waits between its tries
+        while monitor.poll().broker and time.monotonic() < until:
+            time.sleep(0.2)
         assert _get(server.port, "/healthz")[0] == 200
 
 
@@ -262,8 +265,6 @@ def test_a_topic_without_partitions_to_ask_is_no_error(kafka: KafkaBroker) -> No
 
 
 def test_the_thread_polls_by_itself(store: Store) -> None:
-    import time
-
     monitor = Monitor(store, CLUSTER, Broker(p0=3), poll_s=0.05)
     _running(monitor)
     with monitor:
