@@ -21,7 +21,9 @@ _MOST_MOMENTS = 4_096
 class Context:
     """Spans, clocks, names, ids and facts of one source as far as a range saw it."""
 
-    def __init__(self) -> None:
+    def __init__(self, family: str = "") -> None:
+        # whose lines a log of another clock may hold as well
+        self._of_hosts = family in ("kernel", "syslog", "journal")
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._clocks: dict[int, tuple[int, tuple[str, int, int]]] = {}
@@ -102,7 +104,7 @@ class Context:
             host = short_host(frame.host)
             self.name(cell, host)
             stamp = frame.stamp
-            if stamp.kind in _WALL and not stamp.borrowed and frame.rank is None and len(frame.text) >= _TELLING:
+            if self._of_hosts and stamp.kind in _WALL and not stamp.borrowed and len(frame.text) >= _TELLING:
                 self._moment(moment_fact(host, line_event(frame.text), stamp.kind, stamp.us))
 
     def _moment(self, fact: str) -> None:

@@ -50,7 +50,7 @@ class Lane:
         self.source_id, self.family, self.stream = source_id, family, stream
         self.fold = Fold(source_id)
         self.torn: Fold | None = None  # of the line in whose middle the source ends
-        self.context = Context()
+        self.context = Context(family)
 
     def facts(self) -> tuple[SignalFact, ...]:
         """All signals."""
