@@ -20,9 +20,9 @@ Wake = tuple[str, bytes]
 class Polled:
     """The facts of a poll, and how far they make the partitions durable.
 
-    positions: (topic, partition, next offset, event time in us or None). keys: (source id, wake key). event_us: newest
-    event time, 0 without messages. counted: (topic, what became of them, messages). sizes: (topic, bytes). stamps:
-    (broker's stamp in whole seconds, messages), for the latency.
+    positions: (topic, partition, next offset, event time in us or None). keys: (source id, wake key). event_us: event
+    time of the arrival, of the newest message or the watermark. counted: (topic, what became of them, messages).
+    sizes: (topic, bytes). stamps: (broker's stamp in whole seconds, messages), for the latency.
     """
 
     facts: Facts

@@ -4,10 +4,10 @@
 
 *LoadFacts* makes the facts of a poll and the positions behind it durable in one transaction. While the database is away
 it tries again, and the stream stands. *Gather* keeps, for each scope (a job, a host, a source), which sources have
-news: every 10 s of event time make a bucket with two timers, one `FIRST_S` behind the bucket's end for a provisional
-answer, one behind the grace for the final one, after which the bucket is forgotten. *Decide* decides what a bundle woke,
-once, from the facts in the warehouse. What it misses (the database was away, a process was killed) is found by the
-periodic pass, because the transaction of the facts marks what is not decided.
+news: every `BUCKET_S` of event time make a bucket with two timers, one `FIRST_S` behind the bucket's end for a
+provisional answer, one behind the grace for the final one, after which the bucket is forgotten. *Decide* decides what a
+bundle woke, once, from the facts in the warehouse. What it misses (the database was away, a process was killed) is
+found by the periodic pass, because the transaction of the facts marks what is not decided.
 """
 
 # mypy: disallow-untyped-calls=False
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: Event time that is gathered into one answer, and how long behind its end the first answer comes, seconds.
-BUCKET_S, FIRST_S = 10, 10
+BUCKET_S, FIRST_S = 5, 6
 #: Most sources and buckets that one scope remembers; what is beyond is found by the periodic pass.
 MOST_SOURCES, MOST_BUCKETS = 500, 60
 #: (event time of the timer in us, source ids).

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 #: These speak of every bundle or poll at their own levels.
-_CHATTY = ("apache_beam", "root", "grpc", "sqlalchemy.engine")
+_CHATTY = ("apache_beam", "root", "grpc", "sqlalchemy.engine", "alembic")
 
 
 def set_up_logs(*, as_json: bool = False, level: str = "INFO", out: TextIO | None = None) -> None:
