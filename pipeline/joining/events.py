@@ -6,6 +6,8 @@ signals of one subject into the events that the engine reads. Both are pure and 
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,9 @@ from schemas.subject import Event
 
 #: Silence that parts two events of the same signal on the same device, seconds.
 EVENT_GAP_S = 600.0
+#: A doubt of a clock larger than this does not grow further when steps after an event are counted, seconds.
+MOST_DOUBT_S = 5.0
+_LAST = 1 << 62
 #: Families whose own host is the scope of what they say; the others name hosts in their text.
 OWN_HOST = frozenset({"kernel", "syslog", "journal", "bmc", "other"})
 #: Fields that name hosts, in order of trust.
@@ -71,7 +76,7 @@ def expand_hosts(text: str) -> tuple[str, ...]:
         names = hostlist.expand_hostlist(text, allow_duplicates=False)
     except (hostlist.BadHostlist, ValueError):
         names = [text]
-    return tuple(short_host(n) for n in names if n)
+    return tuple(dict.fromkeys(short_host(n) for n in names if n))
 
 
 def _job_id(fields: Mapping[str, str]) -> str:
@@ -88,7 +93,8 @@ def _hosts(
     for name in _HOST_FIELDS:
         value = fields.get(name, "")
         if value:
-            return tuple(dict.fromkeys(nodes.get(host, host) for host in expand_hosts(value)))
+            named = expand_hosts(value)
+            return tuple(dict.fromkeys(nodes.get(host, host) for host in named)) if nodes else named
     if fact.host:
         host = short_host(fact.host)
         return (nodes.get(host, host),)
@@ -170,8 +176,14 @@ class ProgressIndex:
             if (t := clock.utc(stamp)[0]) is not None
         )
 
-    def around(self, source_id: str, first: int, last: int, t: float | None, t_last: float | None) -> tuple[int, int]:
-        """(steps before the event, steps after it): by offset in its own log, else by time, else (0, 0)."""
+    def around(
+        self, source_id: str, first: int, last: int, t: float | None, t_last: float | None, unc: float = 0.0
+    ) -> tuple[int, int]:
+        """(steps before the event, steps after it): by offset in its own log, else by time, else (0, 0).
+
+        By time only steps count that are later than the event's clock may be off; between two printed steps the pace
+        is taken as even.
+        """
         own = self._by_source.get(source_id)
         if own:
             end = self._ends.get(source_id, -1)
@@ -181,10 +193,17 @@ class ProgressIndex:
             return seen, steps_after(own, last, None if end < 0 else end)
         if t is None or not self._timed:
             return 0, 0
-        before = [step for at, step in self._timed if at < t]
-        after = [step for at, step in self._timed if at > (t if t_last is None else t_last)]
-        base = max(before) if before else min(after, default=0)
-        return len(before), max(0, max(after, default=base) - base)
+        seen = bisect.bisect_left(self._timed, (t, -1))
+        moment = (t if t_last is None else t_last) + min(unc, MOST_DOUBT_S)
+        nxt = bisect.bisect_right(self._timed, (moment, _LAST))
+        if nxt == len(self._timed):
+            return seen, 0
+        most = max(step for _, step in self._timed[nxt:])
+        if not nxt:
+            return seen, max(0, most - self._timed[0][1])
+        (t0, s0), (t1, s1) = self._timed[nxt - 1], self._timed[nxt]
+        done = s0 + math.ceil(max(0, s1 - s0) * (moment - t0) / (t1 - t0))
+        return seen, max(0, most - done)
 
 
 def _stamped(facts: Iterable[ProgressFact]) -> Iterable[tuple[int, Stamp]]:
@@ -206,7 +225,7 @@ def in_spans(source_id: str, offset: int, spans: Sequence[tuple[str, int, int]])
 def _group_key(p: Placed) -> tuple[str, ...]:
     """What makes two placed signals the same event but for time: many ranks with one message are one event."""
     text = p.fact.template if p.meaning.strength == "weak" else ""
-    if "recorder" in p.meaning.tags:
+    if p.meaning.tags & {"recorder", "block"}:
         return ("recorder", p.meaning.signal, p.fact.source_id, p.fact.key)  # one a rank: each is accused by itself
     if p.family == "job":
         return ("job", p.meaning.signal, text)
@@ -268,7 +287,7 @@ def _event(chunk: Sequence[Placed], progress: ProgressIndex | None) -> Event:
     t_last = max(lasts) / 1e6 if lasts else t
     before, after = (0, 0)
     if progress is not None:
-        before, after = progress.around(fact.source_id, fact.first_offset, tail.last_offset, t, t_last)
+        before, after = progress.around(fact.source_id, fact.first_offset, tail.last_offset, t, t_last, lead.unc)
     return Event(
         id=digest("event", fact.signal_id),
         signal=meaning.signal,

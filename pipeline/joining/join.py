@@ -59,7 +59,9 @@ def _owner_in_log(p: Placed, owners: Mapping[str, Sequence[JobRun]]) -> list[Job
     return mine
 
 
-class _Joiner:
+class Joiner:
+    """Tells whose each placed signal is, given all runs."""
+
     def __init__(self, runs: Sequence[JobRun], settings: Settings) -> None:
         self.settings = settings
         self.runs = sorted(runs, key=lambda r: r.run_key)
@@ -135,21 +137,24 @@ def join(
     settings: Settings,
     placed: Sequence[Placed] | None = None,
     only: Collection[str] | None = None,
+    fabrics: frozenset[str] | None = None,
 ) -> list[Subject]:
     """All subjects of these facts, sorted by key: one a run, one a fault episode of a host.
 
     placed: what `place_signals` gives of these facts, for callers that need it as well. only: keys of the runs that are
-    wanted; all take what is theirs, so that episodes are the same.
+    wanted; all take what is theirs, so that episodes are the same. fabrics: roots with one fabric, for callers that do
+    not give all signals.
     """
     if placed is None:
         placed = place_signals(facts, clocks, ruleset)
     if shown := recorder_signals(facts.sources):  # what sets of dumps show is no line, so it is in no store
         placed = [*placed, *place_signals(replace(facts, signals=tuple(shown)), clocks, ruleset)]
-    joiner = _Joiner(runs, settings)
+    joiner = Joiner(runs, settings)
     of_run: dict[str, list[Placed]] = defaultdict(list)
     loose: list[Placed] = []
     sources = {s.source_id: s for s in facts.sources}
-    fabrics = one_fabric(placed, sources)
+    if fabrics is None:
+        fabrics = one_fabric(placed, sources)
     for p in placed:
         if p.root in fabrics and is_switch(p):
             for run in joiner.meanwhile(p):
@@ -197,7 +202,7 @@ def _near(site: Sequence[Placed], t: int) -> list[Placed]:
 def _run_subject(
     run: JobRun,
     of_run: Mapping[str, Sequence[Placed]],
-    joiner: _Joiner,
+    joiner: Joiner,
     sources: Mapping[str, SourceFact],
     progress: Mapping[str, Sequence[ProgressFact]],
     clocks: Mapping[str, ClockLike],

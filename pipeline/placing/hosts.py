@@ -31,7 +31,7 @@ _NOT_A_HOST = re.compile(
 
 def named_hosts(sources: Iterable[SourceFact], fragments: Iterable[RunFragment]) -> set[str]:
     """All host names that the given facts state: printed in lines, headers, node lists, boots."""
-    hosts = {short_host(node) for f in fragments for node in f.nodes}
+    hosts = {short_host(node) for node in set().union(*(f.nodes for f in fragments))}
     for source in sources:
         hosts.update(short_host(name) for name, _ in source.names if source.family in ONE_HOST)
         hosts.update(short_host(host) for _, host in source.rank_hosts)

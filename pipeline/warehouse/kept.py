@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, func, select
 
+from pipeline.runs.memo import Memo
+from pipeline.warehouse.special import Special
 from pipeline.warehouse.ticket_load import PREFIX as TICKETS
+from pipeline.warehouse.touches import RunTable
 from schemas.facts import Facts, ProgressFact, RunFragment, SignalFact, SourceFact
 from schemas.subject import JobRun
 from sql import models
@@ -38,8 +41,10 @@ F = TypeVar("F", ProgressFact, RunFragment, SignalFact)
 class Kept:
     """The facts of one cluster, and what was concluded from them last. Filled by `refresh`.
 
-    fragments, progress and run_signals stand by source. clock_marks, runs, episodes (key -> times), provisional and
-    subjects (keys) are what the warehouse holds.
+    fragments, progress and run_signals stand by source. clock_marks, runs, episodes (key -> host and times),
+    provisional and subjects (keys) are what the warehouse holds. clocks, decided (sources as they were), pods and
+    special (signals that name jobs or several hosts, or are of switches) are of the last conclusion of this process,
+    empty before it.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -56,11 +61,17 @@ class Kept:
         self.episodes: dict[str, tuple[str, Span | None]] = {}
         self.provisional: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
+        self.decided: dict[str, SourceFact] = {}
+        self.pods: dict[str, str] | None = None
+        self.special: Special | None = None
+        self.table = RunTable()
+        self.memo = Memo()
         self._batch: tuple[int, int, int] | None = None
 
     def forget(self) -> None:
         """Have the next `refresh` read everything."""
         self._batch = None
+        self.clocks, self.decided, self.pods, self.special = {}, {}, None, None
 
     def refresh(self, connection: Connection) -> bool:
         """Read what has changed; True where everything was read. The marks are read before the facts."""
@@ -71,6 +82,7 @@ class Kept:
         marks = marks_since(connection, self.cluster, None if everything or latest is None else latest - _LATE_US)
         if everything:
             self.marks = {}
+            self.forget()
         changed = {sid for sid, m in marks.items() if _load_of(self.marks.get(sid)) != _load_of(m)}
         self.marks.update(marks)
         if everything:

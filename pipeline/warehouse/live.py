@@ -128,7 +128,7 @@ class Decider:
         stages.done("refresh")
         if not (touched or overdue):
             return Decided(provisional=len(kept.provisional), waiting=len(undecided), seconds=stages.seconds)
-        found = conclude(self.store, kept, self.ruleset, self.settings, touched, stages)
+        found = conclude(self.store, kept, self.ruleset, self.settings, touched, overdue, stages)
         decisions = self._answers(found)
         stages.done("decide")
         marked, reopened = self._marked(found, decisions, at_us)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.warehouse.conclusion import Conclusion
+from pipeline.warehouse.conclusion import Conclusion, remember
 from pipeline.warehouse.kept import Kept
 from pipeline.warehouse.redecide import clock_mark
 from pipeline.warehouse.writeback import coverage_rows, host_rows, placement_rows, progress_rows
@@ -60,8 +60,7 @@ def write(
             connection, cluster, progress_rows(progress, found.renew, kept.runs, found.runs, found.clocks)
         )
         replace_coverage(connection, cluster, [s.source_id for s in sources], coverage_rows(sources, found.clocks))
-        whole = len(sources) == len(kept.sources)
-        replace_hosts(connection, cluster, host_rows(of_hosts, found.clocks), only_these=not whole)
+        replace_hosts(connection, cluster, host_rows(of_hosts, found.clocks), only_these=not found.whole)
         write_spans(connection, cluster, found.spans, found.retract)
         done = replace_decisions(
             connection,
@@ -84,7 +83,6 @@ def write(
 def _remember(kept: Kept, found: Conclusion, decisions: Sequence[Decision], marks: dict[str, str]) -> None:
     kept.generation += 1
     kept.runs = tuple(sorted(found.runs, key=lambda run: run.run_key))
-    kept.clocks = dict(found.clocks)
     kept.clock_marks.update(marks)
     gone = frozenset(found.retract)
     decided = {d.subject_key for d in decisions}
@@ -98,3 +96,4 @@ def _remember(kept: Kept, found: Conclusion, decisions: Sequence[Decision], mark
     for sid, mark in found.marks.items():
         if (old := kept.marks.get(sid)) is not None:
             kept.marks[sid] = replace(old, decided=max(old.decided, mark))
+    remember(kept, found)
