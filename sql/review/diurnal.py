@@ -136,10 +136,10 @@ def _beside(x: Any, rest: Any, at: Any, which: Any, inverse: Any, np: Any) -> tu
     return (total / (2 * pairs) if pairs else 0.0), pairs
 
 
-def sandwiches(x: Any, rest: Any, at: Any, inverse: Any, np: Any) -> list[Any]:  # noqa: ANN401
-    """Covariances of the coefficients: Newey-West over two hours, and days as clusters."""
+def sandwiches(x: Any, rest: Any, at: Any, inverse: Any, np: Any, reach_s: float = 7200.0) -> list[Any]:  # noqa: ANN401
+    """Covariances of the coefficients: Newey-West over so many seconds, and days as clusters."""
     scores = x * rest[:, None]
-    return [inverse @ meat @ inverse for meat in (_newey_west(scores, at, np), _by_day(scores, at, np))]
+    return [inverse @ meat @ inverse for meat in (_newey_west(scores, at, np, reach_s), _by_day(scores, at, np))]
 
 
 def clipped(y: Any, which: Any, np: Any) -> Any:  # noqa: ANN401 - numpy is imported where it is used
@@ -170,13 +170,13 @@ def _by_day(scores: Any, at: Any, np: Any) -> Any:  # noqa: ANN401
     return sums.T @ sums * (len(sums) / max(len(sums) - 1, 1))
 
 
-def _newey_west(scores: Any, at: Any, np: Any) -> Any:  # noqa: ANN401
-    """Long-run covariance of the scores with Bartlett weights; the lag covers two hours, at least n^(1/3) samples.
+def _newey_west(scores: Any, at: Any, np: Any, reach_s: float) -> Any:  # noqa: ANN401
+    """Long-run covariance of the scores with Bartlett weights over reach_s, at least n^(1/3) samples.
 
     Source: Newey and West 1987.
     """
     step = max(float(np.median(np.diff(at))), 1.0) if len(at) > 1 else 1.0
-    lags = int(min(max(round(7200 / step), round(len(at) ** (1 / 3))), len(at) - 1))
+    lags = int(min(max(round(reach_s / step), round(len(at) ** (1 / 3))), len(at) - 1))
     total = scores.T @ scores
     for lag in range(1, lags + 1):
         cross = scores[lag:].T @ scores[:-lag]

@@ -22,6 +22,8 @@ METRICS: tuple[tuple[str, str, str, float], ...] = (
 )
 #: Hours in which training ran for less than this share of a full hour's samples are left out: an idle GPU is cool.
 _FULL = 0.95
+#: Weather lasts: what neighbouring hours share is looked at over two days.
+_REACH_S = 2 * 86400.0
 #: Share of a metric's variance that its daily cycle, the trend and the attempts must leave for its part to be told.
 _OWN = 0.02
 
@@ -82,9 +84,12 @@ def _mediator(
     at = np.array([s.at for s in both])
     groups = {g: i for i, g in enumerate(dict.fromkeys(s.group for s in both))}
     which = np.array([groups[s.group] for s in both])
-    z = np.array([hourly[int(s.at // 3600)] for s in both])
     y = clipped(np.log(np.array([s.rate for s in both])), which, np)
-    base = within(np.column_stack([*day_waves(at, np), (at - at.mean()) / 86400]), which, np)
+    columns = np.column_stack([*day_waves(at, np), (at - at.mean()) / 86400, y, at])
+    # Telemetry is known by the hour only: so is what it is compared with, or the steps between hours would speak too.
+    (*base, y, at), which, hour = _by_hour(columns, which, (at // 3600).astype(int), np)
+    z = np.array([hourly[h] for h in hour.tolist()])
+    base = within(np.column_stack(base), which, np)
     y, z = within(y[:, None], which, np)[:, 0], within(z[:, None], which, np)[:, 0]
     inverse = np.linalg.pinv(base.T @ base)
     total, cycle = inverse @ (base.T @ y), inverse @ (base.T @ z)
@@ -99,8 +104,9 @@ def _mediator(
     x = np.column_stack([base, z])
     inverse = np.linalg.pinv(x.T @ x)
     beta = inverse @ (x.T @ y)
-    error = max(float(np.sqrt(max(s[3, 3], 0.0))) for s in sandwiches(x, y - x @ beta, at, inverse, np))
-    t = float(stdtrit(max(days - 4, 1.0), 0.975))
+    error = max(float(np.sqrt(max(s[3, 3], 0.0))) for s in sandwiches(x, y - x @ beta, at, inverse, np, _REACH_S))
+    # Few days make the errors themselves uncertain, and too small by what the fit took.
+    t = float(stdtrit(max(days - 4, 1.0), 0.975)) * float(np.sqrt(days / max(days - 4, 1.0)))
     slope, ends = float(beta[3]), (float(beta[3]) - t * error, float(beta[3]) + t * error)
     middle, first, last = (100 * size * x for x in (slope, *ends))
     per = f"{middle:+.2g} % per {unit} (95 %: {first:+.2g} to {last:+.2g} %)"
@@ -118,6 +124,14 @@ def _mediator(
         verdict = f"{name}: goes with {share}, {per}"
     scaled = (size * ends[0], size * ends[1])
     return Mediator(metric, unit, size * slope, scaled, swing, carried, ci, own, hours, verdict)
+
+
+def _by_hour(columns: Any, which: Any, hour: Any, np: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401
+    """(means of the columns, attempt, hour) of each hour of each attempt, in order of time."""
+    cells, place, counts = np.unique(np.column_stack([hour, which]), axis=0, return_inverse=True, return_counts=True)
+    place = place.reshape(-1)
+    means = [np.bincount(place, weights=c) / counts for c in columns.T]
+    return means, cells[:, 1], cells[:, 0]
 
 
 def _ordered(a: float, b: float) -> tuple[float, float]:
