@@ -17,7 +17,7 @@ from sql.review.training import Task
 
 #: Swings of hosts this close together are one of the job (s): clocks of hosts differ by less.
 _TOGETHER_S = 5.0
-#: A job whose processes stay for longer than this after its last step hung; else it stopped at once (s).
+#: A job that stands still for longer than this before its end hung (s).
 _HANG_S = 60.0
 #: What to do where samples are too coarse.
 NEEDED = (
@@ -30,7 +30,8 @@ def power(telemetry: Sequence[Row], finely: Sequence[Row], main: Task | None) ->
     """`power` of the review. telemetry: rows of `review_telemetry`; finely: of `review_power`."""
     level = [r for r in telemetry if r["metric"] == "gpu_power_w"]
     samples = sum(r["samples"] for r in level)
-    gpu_hours = sum(r["series"] for r in level)
+    # Hours at the borders are sampled in part: the fullest one tells how often samples come.
+    every = min((3600 * r["series"] / r["samples"] for r in level), default=None)
     events = _grouped(finely, main)
     causes: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for event in events:
@@ -39,7 +40,7 @@ def power(telemetry: Sequence[Row], finely: Sequence[Row], main: Task | None) ->
         "mean_w": sum(r["mean"] * r["samples"] for r in level) / samples if samples else None,
         "low_w": min((r["low"] for r in level), default=None),
         "high_w": max((r["high"] for r in level), default=None),
-        "sampled_every_s": 3600 * gpu_hours / samples if samples else None,
+        "sampled_every_s": every,
         "gpu_hours_finely_sampled": sum(r["devices"] for r in finely),
         "swings": sorted(events, key=lambda e: (-abs(e["watts_per_gpu"]), e["at"]))[:20] if finely else None,
         "by_cause": {
@@ -51,24 +52,33 @@ def power(telemetry: Sequence[Row], finely: Sequence[Row], main: Task | None) ->
             }
             for cause, found in sorted(causes.items())
         },
-        "verdict": _verdict(samples, gpu_hours, finely, causes, main),
+        "verdict": _verdict(every, finely, causes, main),
     }
 
 
 def moments(main: Task | None) -> list[tuple[float, str]]:
-    """What training did, in order: (seconds since 1970 UTC, checkpoint | stall | start | stop)."""
+    """What training did at known moments, in order: (seconds since 1970 UTC, checkpoint | start | stop)."""
     out: list[tuple[float, str]] = []
     for a in main.attempts if main else ():
         out += [(at, "start") for at in (a.start, a.first_progress) if at is not None]
+        out += [(at, "stop") for at in (a.end,) if at is not None]
         for save in a.saves:
             if save.at is not None:
                 out += [(save.at, "checkpoint"), (save.at + (save.took or 0.0), "checkpoint")]
-        last = min((x for x in (a.onset, a.last_progress) if x is not None), default=None)
-        if a.end is not None:
-            out.append((a.end, "stop"))
-            if last is not None:
-                out.append((last, "stall" if a.end - last > _HANG_S else "stop"))
     return sorted(out)
+
+
+def _during(at: float, main: Task | None) -> str:
+    """What an attempt was at, at a moment without an event of its own.
+
+    Logs print every so many steps: a job that stands still did so somewhere between its last line and its end.
+    """
+    for a in main.attempts if main else ():
+        if a.first_progress is not None and a.start <= at <= a.first_progress:
+            return "start"
+        if a.end is not None and a.last_progress is not None and a.last_progress < at <= a.end + NEAR_S:
+            return "stall" if a.end - at > _HANG_S else "stop"
+    return ""
 
 
 def _grouped(finely: Sequence[Row], main: Task | None) -> list[dict[str, Any]]:
@@ -85,7 +95,7 @@ def _grouped(finely: Sequence[Row], main: Task | None) -> list[dict[str, Any]]:
         group: list[tuple[float, float, float, int, str]] = []
         for one in [*sorted(s for s in single if (s[2] > 0) == rising), None]:
             if group and (one is None or one[0] - group[-1][0] > _TOGETHER_S):
-                out.append(_event(group, known, times, main.gpus if main else None))
+                out.append(_event(group, known, times, main))
                 group = []
             if one is not None:
                 group.append(one)
@@ -96,10 +106,11 @@ def _event(
     group: list[tuple[float, float, float, int, str]],
     known: list[tuple[float, str]],
     times: list[float],
-    gpus: int | None,
+    main: Task | None,
 ) -> dict[str, Any]:
     from sql.types import iso
 
+    gpus = main.gpus if main else None
     seen = sum(n for *_, n, _ in group)
     watts = sum(w for _, _, w, _, _ in group) / seen
     at = median(t for t, *_ in group)
@@ -114,7 +125,7 @@ def _event(
         "hosts": len({host for *_, host in group}),
         "job_mw": None if scale is None else abs(watts) * scale,
         "job_mw_per_s": None if scale is None else abs(watts) * scale / seconds,
-        "tied_to": tied(at, known, times, NEAR_S),
+        "tied_to": tied(at, known, times, NEAR_S) or _during(at, main),
     }
 
 
@@ -124,12 +135,12 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def _verdict(
-    samples: int, gpu_hours: int, finely: Sequence[Row], causes: dict[str, list[dict[str, Any]]], main: Task | None
+    every: float | None, finely: Sequence[Row], causes: dict[str, list[dict[str, Any]]], main: Task | None
 ) -> str:
-    if not samples:
+    if every is None:
         return f"no power telemetry; {NEEDED}"
     if not finely:
-        return f"sampled every {3600 * gpu_hours / samples:,.0f} s: {NEEDED}"
+        return f"sampled every {every:,.0f} s: {NEEDED}"
     hosts = len({r["host"] for r in finely})
     where = (
         f"{sum(r['devices'] for r in finely):,} GPU-hours of fine samples from {hosts} host{'s' if hosts > 1 else ''}"
