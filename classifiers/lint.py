@@ -71,6 +71,9 @@ KNOWN_TAGS = frozenset(
         "weak_unit",
         "peer",
         "switch",
+        "exited",  # a launcher names the process that died first
+        "root_cause",  # heading of a block of fields on that process
+        "block",  # a field of such a block: each value is an event of its own
     }
 )
 ROLES = frozenset({"cause", "symptom", "either", "context"})

@@ -5,13 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from classifiers.engine.ranks import (
+    blamed,
+    device_rank,
+    global_rank,
+    lost_replica,
+    nccl_device,
+    only_named_host,
+)
 from classifiers.engine.resolve import cleared
 from schemas.subject import Event, JobRun, Subject
 
 _RANK = re.compile(r"\b[Rr]ank[ =:]{0,2}(\d{1,6})\b")
 _LOCAL = re.compile(r"\blocal_rank[ =:]{1,3}(\d{1,4})\b")
 _REPLICA = re.compile(r"-(?:worker|master|replica|launcher)-(\d{1,6})$")
-_RANK_FIELDS = ("rank", "grank", "task", "proc")
+_RANK_FIELDS = ("rank", "grank", "task", "proc", "tasks")
+#: What a launcher says of the process that died, and of how processes ended.
+_DIED = frozenset({"crash", "exited"})
+_EXITS = frozenset({"exit_code", "exited"})
 
 
 def first_failing(subject: Subject, root: Event | None, name: str) -> tuple[str | None, int | None, int | None]:
@@ -22,6 +33,8 @@ def first_failing(subject: Subject, root: Event | None, name: str) -> tuple[str 
     gpu = None
     if root is not None and (match := re.fullmatch(r"gpu:(\d+)", root.device)):
         gpu = int(match[1])
+    elif root is not None and "timeout" not in root.tags:
+        gpu = nccl_device(root)
     return host, gpu, _rank(subject, root)
 
 
@@ -34,12 +47,17 @@ def _host(subject: Subject, root: Event | None) -> str | None:
     if len(run.nodes) == 1:
         return run.nodes[0]
     # what a launcher says of the rank that crashed
-    crashed = {e.host for e in subject.events if "crash" in e.tags and e.family == "job" and e.host and not cleared(e)}
+    crashed = {e.host for e in subject.events if _DIED & e.tags and e.family == "job" and e.host and not cleared(e)}
     if len(crashed) == 1:
         return crashed.pop()
-    if root is None or root.family != "job" or "timeout" in root.tags:
+    if root is None or "timeout" in root.tags:
         return None
-    return place_of(root, run)
+    first = blamed(subject.events)
+    if first is not None and first[0]:
+        return first[0]
+    if root.family != "job":
+        return None
+    return place_of(root, run) or only_named_host(subject)
 
 
 def host_of_rank(run: JobRun, rank: int) -> str | None:
@@ -54,6 +72,8 @@ def host_of_rank(run: JobRun, rank: int) -> str | None:
 def _rank(subject: Subject, root: Event | None) -> int | None:
     if root is not None and "timeout" not in root.tags:
         found = _own_rank(root)
+        if found is None and (device := nccl_device(root)) is not None and root.host:
+            found = device_rank(subject.facts, root.host, device)
         if found is not None:
             return found
     accused = [e.rank for e in subject.events if "recorder" in e.tags and e.role != "context" and e.rank is not None]
@@ -62,15 +82,22 @@ def _rank(subject: Subject, root: Event | None) -> int | None:
     silent = silent_rank(subject.events)
     if silent is not None:
         return silent
-    exits = [e for e in subject.events if "exit_code" in e.tags and "teardown" not in e.tags and not cleared(e)]
+    first = blamed(subject.events)
+    if first is not None and first[1] is not None:
+        return first[1]
+    exits = [e for e in subject.events if e.tags & _EXITS and ("teardown" not in e.tags or _DIED & e.tags)]
     for event in exits:
+        if cleared(event):
+            continue
         found = _own_rank(event)
         if found is not None:
             return found
-        local = event.field("local_rank") or next(iter(_LOCAL.findall(event.text)), "")
-        if local.isdigit() and subject.run is not None and len(subject.run.nodes) <= 1:
-            return int(local)
-    return root.rank if root is not None else None
+        local = event.field("local_rank") or event.field("lr") or next(iter(_LOCAL.findall(event.text)), "")
+        if local.isdigit() and (found := global_rank(subject.run, event.host, int(local))) is not None:
+            return found
+    if root is None:
+        return None
+    return root.rank if root.family != "cluster" else lost_replica(subject.events, root.host)
 
 
 def _own_rank(event: Event) -> int | None:

@@ -10,7 +10,8 @@ The claim on a text is weak (0.35 for printable text, up to 0.7 with the words o
 format that knows its records better always wins. Records (JSON, XML) and binary files are never claimed.
 
 `mark` yields: `job_id`, `world_size`, `nranks`, `rank_host`, `nodelist`, `n_nodes`, `n_gpus`,
-`nproc_per_node`, `master_addr`, `rdzv_id`, `nccl_version`, `driver_version`, `cuda_version`, `torch_version`.
+`nproc_per_node`, `master_addr`, `rdzv_id`, `nccl_rank:<size>:<host>:<device>`,
+`nccl_version`, `driver_version`, `cuda_version`, `torch_version`.
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ _NCCL_INIT = re.compile(
     r"(?:^|[\s\]>])([A-Za-z0-9][\w.-]{0,120}):\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL INFO "
     r"\S{0,40} ?comm \S{1,40} rank (\d{1,7}) n?[Rr]anks (\d{1,7})"
 )
+#: The line in which a rank says that its communicator stands; the ring that its rank 0 prints; a peer that it reaches.
+_NCCL_HEAD = r"(?:^|[\s\]>])([A-Za-z0-9][\w.-]{0,120}):\d{1,9}:\d{1,9} \[(\d{1,3})\] NCCL INFO "
+_NCCL_RANK = re.compile(_NCCL_HEAD + r"\S{0,40} ?comm \S{1,40} rank (\d{1,7}) n?[Rr]anks (\d{1,7}) cudaDev ")
+_NCCL_RING = re.compile(_NCCL_HEAD + r"Channel 00/\d{1,3} :((?: {1,8}\d{1,7}){1,4096})$")
+_NCCL_SEND = re.compile(
+    _NCCL_HEAD + r"Channel 00(?:/\d{1,3})? : (\d{1,7})\[[0-9a-f]{1,8}\] -> \d{1,7}\[[0-9a-f]{1,8}\] (?:\[send\] )?via "
+)
+#: Ranks of a communicator up to which each is noted.
+_NOTED = 2_048
 _NODELIST = re.compile(r"\bSLURM_(?:JOB_)?NODELIST\b['\"]?\s{0,3}[=:]\s{0,3}['\"]?([\w.,\[\]-]{1,4000})")
 _NODES = re.compile(
     r"\b(?:SLURM_(?:JOB_)?NUM_NODES|SLURM_NNODES|min_nodes|max_nodes|nnodes)['\"]?\s{0,8}[=:]\s{0,3}['\"]?(\d{1,6})\b"
@@ -131,6 +141,19 @@ def borrowed(back: LookBack) -> Stamp:
     return NO_STAMP
 
 
+def _device(text: str) -> dict[str, str]:
+    """`nccl_rank:<size>:<host>:<device>` = rank, as NCCL's own lines tell it. size 0: the line does not say."""
+    if m := _NCCL_RANK.search(text):
+        size, rank = int(m[4]), m[3]
+    elif m := _NCCL_RING.search(text):
+        size, rank = len(m[3].split()), "0"  # rank 0 alone prints the rings
+    elif m := _NCCL_SEND.search(text):
+        size, rank = 0, m[3]
+    else:
+        return {}
+    return {f"nccl_rank:{size}:{short_host(m[1])}:{m[2]}": rank} if size <= _NOTED else {}
+
+
 class JobLog:
     """Output of a training job (see the module's docstring)."""
 
@@ -142,7 +165,7 @@ class JobLog:
         b":::DLPAL ", b"WORLD_SIZE", b"world size", b"world_size", b"GLOBAL_RANK: 0,", b"Init COMPLETE",
         b"SLURM_JOB_NODELIST", b"SLURM_NODELIST", b"SLURM_NNODES", b"min_nodes  ", b"nproc_per_node   ", b"run_id    ",
         b"master_addr", b"MASTER_ADDR", b"training on ", b"NCCL version", b"Driver Version", b"CUDA Version",
-        b"PyTorch version", b"srun: Force Terminated",
+        b"PyTorch version", b"srun: Force Terminated", b"NCCL INFO Channel 00",
     )  # fmt: skip
 
     def sniff(self, head: bytes, inner_path: str) -> float:  # noqa: ARG002 - the name decides nothing here
@@ -188,6 +211,8 @@ class JobLog:
             if m[2] in (str(frame.rank), frame.extra.get("task")):
                 # The launcher's rank is also the communicator's: that is the world, not a group of it.
                 found["rank_host"] = f"{m[2]}={short_host(m[1])}"
+        if "NCCL INFO" in text:
+            found.update(_device(text))
         for name, pattern in (
             ("nodelist", _NODELIST), ("n_nodes", _NODES), ("nproc_per_node", _NPROC), ("rdzv_id", _RDZV),
             ("n_gpus", _DEVICES), ("nccl_version", _NCCL_VERSION), ("driver_version", _DRIVER),
