@@ -155,7 +155,7 @@ class Machine:
         try:
             self.broker.start()
             self.topic = self.broker.topic("load", partitions=self.args.partitions)
-            self.database = PostgresServer(self.folder / "pg")
+            self.database = PostgresServer(self.folder)
             self.url = self.database.database()
             upgrade(self.url)
             self.stream = StreamProcess(self.folder, self._options(), self.args.option)

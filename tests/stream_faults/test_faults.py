@@ -1,0 +1,223 @@
+"""Nothing is lost and nothing counts twice, whatever dies: what a killed stream tells is what a batch load tells."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sql.migrations import upgrade
+from tests.pipeline.stream.archive import Sent
+from tests.services.kafka import KafkaBroker
+from tests.services.postgres import PostgresServer
+from tests.services.stream import StreamProcess
+from tests.stream_faults.harness import (
+    GRACE_S,
+    Sender,
+    Told,
+    differences,
+    keep_alive,
+    of_batch,
+    settle,
+    site,
+    victims,
+)
+
+Begin = Callable[[str, str], StreamProcess]
+
+
+@pytest.fixture(scope="module")
+def sent() -> list[Sent]:
+    return site()
+
+
+@pytest.fixture(scope="module")
+def batch(sent: list[Sent], tmp_path_factory: pytest.TempPathFactory) -> Told:
+    found = of_batch(sent, tmp_path_factory.mktemp("batch"))
+    assert len(found["incidents"]) > 10
+    assert sum(found["signals"].values()) > 500
+    return found
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """Another seed each time, printed with a failure; FAULTBEAM_SEED repeats one."""
+    seed = int(os.environ.get("FAULTBEAM_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"FAULTBEAM_SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture
+def url(stream_postgres: PostgresServer) -> str:
+    found = stream_postgres.database()
+    upgrade(found)
+    return found
+
+
+@pytest.fixture
+def begin(kafka: KafkaBroker, prism_location: Path, tmp_path: Path) -> Iterator[Begin]:
+    """Starts a stream of a topic into a warehouse; whatever it leaves is ended with the test."""
+    made: list[StreamProcess] = []
+
+    def start(topic: str, url: str) -> StreamProcess:
+        options = {
+            "--bootstrap-servers": kafka.bootstrap,
+            "--topic": topic,
+            "--warehouse": url,
+            "--prism-location": str(prism_location),
+            "--set": f"grace_s={GRACE_S}",
+            "--pass-every": "2",
+        }
+        stream = StreamProcess(tmp_path, options)
+        made.append(stream)
+        stream.start()
+        stream.await_health()
+        return stream
+
+    yield start
+    for stream in made:
+        stream.close()
+
+
+def test_one_message_lost_or_counted_twice_shows(sent: list[Sent], batch: Told, tmp_path: Path) -> None:
+    """The comparison of the tests below can fail."""
+    at = next(n for n, m in enumerate(sent) if b"NVRM: Xid" in m.value)
+    lost = differences(of_batch([*sent[:at], *sent[at + 1 :]], tmp_path / "lost"), batch)
+    assert any(line.startswith("signals: lost 1 x") for line in lost)
+    twice = differences(of_batch([*sent[:at], sent[at], *sent[at:]], tmp_path / "twice"), batch)
+    assert any(line.startswith("signals: too many 1 x") for line in twice)
+
+
+def _killed(
+    times: int, kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], rng: random.Random
+) -> tuple[Told, list[str]]:
+    """Sends the site while the stream's processes are killed at random moments; (what is told, who was killed)."""
+    topic = kafka.topic(partitions=3)
+    stream = begin(topic, url)
+    sender = Sender(kafka, topic, sent, rng, seconds=4.0 * times, partitions=3)
+    sender.start()
+    dead = []
+    kinds = ["pipeline", "supervisor", "prism"]
+    for n in range(times):
+        time.sleep(rng.uniform(0.5, 7.0))
+        there = victims(stream)
+        wanted = kinds[n % 3] if n < 3 else rng.choice(kinds)
+        who = wanted if wanted in there else "supervisor"
+        stream.kill(there[who])
+        dead.append(who)
+        keep_alive(stream)
+    print(f"killed: {dead}")
+    sender.wait(120 + 10 * times)
+    found = settle(stream, kafka, topic, url)
+    assert stream.stop() == 0
+    assert stream.left() == []
+    return found, dead
+
+
+def test_killed_at_random_moments(
+    kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+) -> None:
+    found, dead = _killed(5, kafka, url, begin, sent, rng)
+    assert len(dead) == 5
+    assert differences(found, batch) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round", range(4))
+def test_killed_at_many_random_moments(
+    round: int, kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+) -> None:
+    found, dead = _killed(8, kafka, url, begin, sent, rng)
+    assert len(dead) == 8
+    assert differences(found, batch) == []
+
+
+def test_the_database_crashes_and_comes_back(
+    kafka: KafkaBroker,
+    stream_postgres: PostgresServer,
+    url: str,
+    begin: Begin,
+    sent: list[Sent],
+    batch: Told,
+    rng: random.Random,
+) -> None:
+    topic = kafka.topic(partitions=2)
+    stream = begin(topic, url)
+    sender = Sender(kafka, topic, sent, rng, seconds=10, partitions=2)
+    sender.start()
+    for crash in (True, False):
+        time.sleep(rng.uniform(1.0, 3.0))
+        stream_postgres.restart(crash=crash, away_s=rng.uniform(0.0, 3.0))
+    sender.wait(120)
+    assert differences(settle(stream, kafka, topic, url), batch) == []
+    assert stream.starts == 1
+
+
+def test_the_broker_dies_and_comes_back(
+    kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+) -> None:
+    topic = kafka.topic(partitions=2)
+    stream = begin(topic, url)
+    sender = Sender(kafka, topic, sent, rng, seconds=10, partitions=2)
+    sender.start()
+    for killed in (True, False):
+        time.sleep(rng.uniform(1.0, 3.0))
+        kafka.restart(killed=killed, away_s=rng.uniform(0.0, 3.0))
+    sender.wait(120)
+    assert differences(settle(stream, kafka, topic, url), batch) == []
+    assert stream.starts == 1
+
+
+def test_partitions_are_added(
+    kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+) -> None:
+    topic = kafka.topic(partitions=1)
+    stream = begin(topic, url)
+    half = len(sent) // 2
+    first = Sender(kafka, topic, sent[:half], rng, seconds=3, partitions=1)
+    first.start()
+    time.sleep(1.5)
+    kafka.add_partitions(topic, 3)
+    first.wait(60)
+    rest = Sender(kafka, topic, sent[half:], rng, seconds=3, partitions=3)
+    rest.start()
+    rest.wait(60)
+    assert differences(settle(stream, kafka, topic, url), batch) == []
+    assert stream.starts == 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round", range(5))
+def test_everything_at_once(
+    round: int,
+    kafka: KafkaBroker,
+    stream_postgres: PostgresServer,
+    url: str,
+    begin: Begin,
+    sent: list[Sent],
+    batch: Told,
+    rng: random.Random,
+) -> None:
+    """Database, broker and the stream's own processes die in random order, and partitions are added in between."""
+    topic = kafka.topic(partitions=2)
+    stream = begin(topic, url)
+    sender = Sender(kafka, topic, sent, rng, seconds=45, partitions=2)
+    sender.start()
+    acts: list[Callable[[], None]] = [
+        lambda: stream_postgres.restart(crash=rng.random() < 0.5, away_s=rng.uniform(0, 4)),
+        lambda: kafka.restart(killed=rng.random() < 0.5, away_s=rng.uniform(0, 4)),
+        lambda: kafka.add_partitions(topic, 4),
+        *[lambda: stream.kill(rng.choice(list(victims(stream).values())))] * 5,
+    ]
+    rng.shuffle(acts)
+    for act in acts:
+        time.sleep(rng.uniform(0.5, 6.0))
+        act()
+        keep_alive(stream)
+    sender.partitions = 4 if len(kafka.end_offsets(topic)) == 4 else 2
+    sender.wait(240)
+    assert differences(settle(stream, kafka, topic, url, 240), batch) == []
