@@ -27,6 +27,8 @@ COMPARABLE = 0.6
 DEVICES_TIE_S = 10.0
 #: A line of a job's output that fits two components leaves this much to the other.
 JOB_TEXT_DOUBT = 0.15
+#: How far behind an abort its `what():` line may stand, bytes: other ranks print between them.
+WHAT_WITHIN = 4096
 #: What a job's line that fits two components still weighs where the kernel log that could tell them apart is missing.
 WITHOUT_HOST_LOG = 0.6
 #: No answer is surer than this.
@@ -93,7 +95,15 @@ def _host_log_missing(event: Event, subject: Subject) -> bool:
 
 
 def _aftermath(event: Event, subject: Subject) -> bool:
-    """Whether a line is only what a process says that something else ended: see `_AFTER`."""
+    """Whether a line is only what a process says that something else ended: see `_AFTER`, and an abort whose reason
+    stands in the `what():` line after it."""
+    if event.signal == "cpp_terminate" and any(_says_why(event, e) for e in subject.events):
+        return True
+    if event.signal == "fatal_python" and any(
+        e.signal == "cpp_terminate" and e.source_id == event.source_id and 0 < event.offset - e.offset <= WHAT_WITHIN
+        for e in subject.events
+    ):
+        return True
     mark = _AFTER.get(event.signal)
     return mark is not None and any(
         (mark in e.tags or mark == e.signal)
@@ -103,6 +113,11 @@ def _aftermath(event: Event, subject: Subject) -> bool:
         for e in subject.events
         if not cleared(e)
     )
+
+
+def _says_why(abort: Event, line: Event) -> bool:
+    near = line.source_id == abort.source_id and 0 < line.offset - abort.offset <= WHAT_WITHIN
+    return near and "what():" in line.text and base_weight(line) > 0
 
 
 def from_back_pointers(subject: Subject) -> list[Candidate]:

@@ -25,6 +25,11 @@ from pipeline.cli.output import emit_json
 )
 @click.option("--seed", type=int, help="Another seed, another story; equal seeds give equal bytes.")
 @click.option("--site", type=click.Choice(["slurm", "k8s"]), help="What kind of site writes the logs.")
+@click.option(
+    "--wording",
+    type=click.Choice(["usual", "other"]),
+    help="other: as other versions of the software say it.",
+)
 @click.option("--days", type=float, help="Length of the simulated time.")
 @click.option("--withheld", type=float, metavar="SHARE", help="Share of hosts whose kernel logs never arrive.")
 @click.option(
@@ -36,6 +41,7 @@ def command(
     file: Path | None,
     seed: int | None,
     site: str | None,
+    wording: str | None,
     days: float | None,
     withheld: float | None,
     only_check: bool,
@@ -55,7 +61,7 @@ def command(
         click.echo(f"{len(found)} leaks" if found else "no truth in the logs")
         click.get_current_context().exit(1 if found else 0)
     chosen = load_settings(
-        preset or (None if file else "small"), file, seed=seed, site=site, days=days, withheld=withheld
+        preset or (None if file else "small"), file, seed=seed, site=site, wording=wording, days=days, withheld=withheld
     )
     result = simulate(out, chosen)
     emit_json({"logs": str(result.logs), "truth": str(result.truth), "bytes": result.bytes, "totals": result.totals})

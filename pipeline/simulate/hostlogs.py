@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from pipeline.simulate.plan import Attempt, Plan
-from pipeline.simulate.wording import Line, lethal, mild, story
+from pipeline.simulate.scene import Line
+from pipeline.simulate.wording import lethal, mild, story
 
 Said = tuple[float, Line]
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from pipeline.simulate.pace import ends_of_steps, jitter, step_seconds
 from pipeline.simulate.plan import Attempt
+from pipeline.simulate.scene import Line
 from pipeline.simulate.settings import SimSettings
 from pipeline.simulate.stamps import Calendar
-from pipeline.simulate.wording import Line
 
 Timed = tuple[float, str]
 
@@ -121,11 +121,7 @@ def ending(
             h = int(rng.integers(0, len(a.hosts)))
             if a.hosts[h] == a.host:
                 continue
-            moment = a.end - 1.0 + i * 0.01
-            yield (
-                moment,
-                f"{name(a.hosts[h])}:{20000 + i}:{20100 + i} [{i % 8}] NCCL WARN socketProgress: Connection closed by remote peer {name(a.hosts[0])}<{41000 + i}>",
-            )
+            yield a.end - 1.0 + i * 0.01, _torn_down(s, i, name(a.hosts[h]), name(a.hosts[0]))
     when = cal.slurm(a.end)
     if a.kind == "planned":
         yield (
@@ -150,14 +146,37 @@ def ending(
             f"slurmstepd: error: *** JOB {a.job_id} ON {name(a.hosts[0])} CANCELLED AT {when} DUE TO PREEMPTION ***",
         )
     elif a.component in NODE_DOWN:
+        what = f"JOB {a.job_id}" if s.wording == "usual" else f"STEP {a.job_id}.0"
         yield a.end, f"srun: error: Node failure on {name(a.host or 0)}"
         yield (
             a.end,
-            f"slurmstepd: error: *** JOB {a.job_id} ON {name(a.hosts[0])} CANCELLED AT {when} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+            f"slurmstepd: error: *** {what} ON {name(a.hosts[0])} CANCELLED AT {when} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
         )
     elif a.component != "unknown":
         h = a.host if a.host is not None else a.hosts[0]
+        if s.wording == "other":  # srun --kill-on-bad-exit
+            yield (
+                a.end,
+                f"slurmstepd: error: *** STEP {a.job_id}.0 ON {name(a.hosts[0])} CANCELLED AT {when} DUE TO TASK FAILURE ***",
+            )
         yield a.end, f"srun: error: {name(h)}: task {h * s.gpus_per_host + (a.gpu or 0)}: Exited with exit code 1"
+        if s.wording == "other":
+            yield a.end, f"srun: Force Terminated StepId={a.job_id}.0"
+
+
+def _torn_down(s: SimSettings, i: int, host: str, peer: str) -> str:
+    """What the i-th process that lost its peer says."""
+    head = f"{host}:{20000 + i}:{20100 + i} [{i % 8}]"
+    if s.wording == "usual":
+        return f"{head} NCCL WARN socketProgress: Connection closed by remote peer {peer}<{41000 + i}>"
+    if i % 3 == 0:
+        return f"{head} misc/socket.cc:{50 + i % 9} NCCL WARN socketProgress: Connection closed by remote peer {peer}.ridge.example<{41000 + i}>"
+    if i % 3 == 1:
+        return f"{head} NCCL INFO [Service thread] Connection closed by localRank {i % 8}"
+    return (
+        "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, "
+        "remote process exited or there was a network error, NCCL version 2.21.5"
+    )
 
 
 #: Components whose host is gone for the scheduler.

@@ -81,6 +81,9 @@ class SimSettings(BaseModel):
     site: Literal["slurm", "k8s"] = "slurm"
     cluster: str = Field("ridge", pattern=r"^[a-z][a-z0-9-]{0,15}$")
     start: str = Field("2025-03-03T00:00:00", description="first moment, UTC")
+    wording: Literal["usual", "other"] = Field(
+        "usual", description="how causes read: of other versions of the same software"
+    )
     days: float = Field(2.0, gt=0, le=400)
     hosts: int = Field(16, ge=1, le=20_000, description="hosts of the main job")
     spare_hosts: int = Field(

@@ -75,7 +75,10 @@ def _slurmctld(plan: Plan, cal: Calendar, ctld: dict[int, list[Said]], name: Cal
         if last.kind == "unexpected" and last.component in NODE_DOWN:
             host = name(last.host or 0)
             lines.append((last.end - 0.2, f"error: Nodes {host} not responding, setting DOWN"))
-            lines.append((last.end, f"Killing JobId={a.job_id} on failed node {host}"))
+            said = f"Killing JobId={a.job_id} on failed node {host}"
+            if plan.settings.wording == "other":
+                said = f"requeue job JobId={a.job_id} due to failure of node {host}"
+            lines.append((last.end, said))
         elif last.kind == "unexpected":
             lines.append((last.end, f"_job_complete: JobId={a.job_id} WEXITSTATUS 1"))
         elif last.kind in ("cancelled", "planned"):

@@ -56,3 +56,15 @@ def test_the_launcher_names_the_host_of_the_rank_that_crashed() -> None:
     named = said("mpirun_crash", "software.bug", 2, role="either", fatal="maybe", host="n2", tags=frozenset({"crash"}))
     assert log_only(crash).first_host is None
     assert log_only(crash, named).first_host == "n2"
+
+
+def test_an_abort_gives_way_to_the_reason_that_stands_behind_it() -> None:
+    weak = {"role": "symptom", "strength": "weak", "tags": frozenset({"exception"})}
+    abort = said("cpp_terminate", "by_log", 0, fields=(("t", "c10::Error"),), fatal="maybe", **weak)
+    reason = said(
+        "cuda_ecc", "gpu.hbm", 0.5, fatal="maybe", text="  what():  CUDA error: uncorrectable ECC error", alt="gpu.sram"
+    )
+    last = said("fatal_python", "by_log", 0.8, fatal="maybe", text="Fatal Python error: Aborted", **weak)
+    assert log_only(abort, reason, last).cause == "cuda_ecc"
+    far = said("cuda_ecc", "gpu.hbm", 900, fatal="maybe", text="  what():  CUDA error: uncorrectable ECC error")
+    assert log_only(abort, far).cause != "cuda_ecc"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 from pipeline.cli.main import cli
 from pipeline.simulate import load_settings, simulate
+from pipeline.simulate.other_wording import OTHER_STORIES
 from pipeline.simulate.plan import make_plan
 from pipeline.simulate.run import check
 from pipeline.simulate.settings import HSDP_MIX, LLAMA3_MIX, PRESETS, SimulateError
@@ -42,10 +44,10 @@ def test_equal_seeds_give_equal_bytes_and_other_seeds_other_ones(small: Path, tm
     assert _bytes(small) != _bytes(tmp_path / "other")
 
 
-@pytest.mark.parametrize("site", ["slurm", "k8s"])
-def test_no_truth_in_the_logs_and_the_check_can_fail(site: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("site", "wording"), [("slurm", "usual"), ("k8s", "usual"), ("slurm", "other")])
+def test_no_truth_in_the_logs_and_the_check_can_fail(site: str, wording: str, tmp_path: Path) -> None:
     out = tmp_path / "sim"
-    simulate(out, load_settings("small", site=site))
+    simulate(out, load_settings("small", site=site, wording=wording))
     assert check(out) == []
     victim = next(p for p in sorted((out / "logs").rglob("*")) if p.is_file())
     with victim.open("a", encoding="utf-8") as more:
@@ -93,8 +95,9 @@ def test_start_up_checkpoints_and_gaps_are_drawn_as_set() -> None:
     assert sorted(shifted)[len(gaps) // 2] / (mean - min(gaps)) == pytest.approx(0.693, abs=0.12)
 
 
-def test_every_cause_can_be_told_and_in_more_than_one_wording() -> None:
-    s = load_settings("small", seed=3)
+@pytest.mark.parametrize("wording", ["usual", "other"])
+def test_every_cause_can_be_told_and_in_more_than_one_wording(wording: str) -> None:
+    s = load_settings("small", seed=3, wording=wording)
     plan = make_plan(s)
     sample = next(a for a in plan.attempts if a.kind == "unexpected")
     from dataclasses import replace
@@ -109,6 +112,29 @@ def test_every_cause_can_be_told_and_in_more_than_one_wording() -> None:
         }
         assert component == "unknown" or len(texts) > 2, component
     assert set(LLAMA3_MIX) | set(HSDP_MIX) <= set(STORIES)
+    assert set(STORIES) == set(OTHER_STORIES)
+
+
+def test_the_other_wording_shares_few_lines_with_the_usual_one() -> None:
+    from dataclasses import replace
+
+    plan = make_plan(load_settings("small", seed=3))
+    sample = next(a for a in plan.attempts if a.kind == "unexpected")
+
+    def masked(wording: str) -> set[str]:
+        s = load_settings("small", seed=3, wording=wording)
+        told = (
+            line.text
+            for component in STORIES
+            for v in range(40)
+            for line in story(replace(sample, component=component, variant=v, host=1, gpu=2), s, lambda h: f"n{h}")
+        )
+        return {re.sub(r"(?:0x)?[0-9a-f]*\d[0-9a-f]*", "#", text) for text in told}
+
+    usual, other = masked("usual"), masked("other")
+    assert len(other) > 60
+    # what is in both: heads of tracebacks, and messages that did not change over the versions
+    assert len(usual & other) < 0.12 * len(other), sorted(usual & other)
 
 
 def test_truth_has_a_row_an_attempt(small: Path) -> None:
