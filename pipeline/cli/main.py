@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("diagnose", "Say why a job stopped, or hangs, from its logs."),
     "ingest": ("ingest", "Load archived logs into the warehouse and attribute every interruption."),
     "stream": ("stream", "Read logs from Kafka without end, and keep the warehouse's incidents up to date."),
+    "watch": ("watch", "Follow the logs of a folder as they grow, and attribute interruptions as they happen."),
     "reattribute": ("reattribute", "Decide again from stored facts and print what changed."),
     "explain": ("explain", "Show the time line of one incident, and why this cause and not the next."),
     "collect": ("collect", "Print the commands that fetch missing evidence, host by host."),

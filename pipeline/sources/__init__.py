@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pipeline.sources.model import Codec, Range, Slice, Source, SourceError, ranges
 from pipeline.sources.streams import FileStream, Stream, close_kept, open_source, read_exactly
-from pipeline.sources.walk import discover
+from pipeline.sources.walk import Found, discover, inputs_of
 
 __all__ = [
     "Codec",
     "FileStream",
+    "Found",
     "Range",
     "Slice",
     "Source",
@@ -16,6 +17,7 @@ __all__ = [
     "Stream",
     "close_kept",
     "discover",
+    "inputs_of",
     "open_source",
     "ranges",
     "read_exactly",

@@ -290,3 +290,11 @@ def _leaf(head: bytes, at: _At) -> Found:
         mtime_us=at.mtime_us,
         base=base,
     )
+
+
+def inputs_of(path: Path, shown: str, root: str, mtime_us: int | None, settings: Settings) -> list[Found]:
+    """What one file holds, with ids of its own that are not told apart from others' yet (`pipeline.sources.split`).
+
+    path: where its bytes are opened. shown: its path inside the root, root: that one's name.
+    """
+    return list(_file(path, shown, root, mtime_us, settings))

@@ -24,6 +24,7 @@ from sql.models.facts import (
 )
 from sql.models.operations import actions, components, ingests, labels, meta, power_hourly, telemetry_hourly
 from sql.models.runs import hosts, job_runs
+from sql.models.watching import watch_files
 
 __all__ = [
     "actions",
@@ -53,4 +54,5 @@ __all__ = [
     "stream_touched",
     "telemetry_hourly",
     "training_progress",
+    "watch_files",
 ]
