@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from pipeline.beam.stream_elements import encode_positions
+from pipeline.beam.stream_elements import Polled, encode_positions
 from pipeline.beam.stream_reader import ReaderOptions, ReadKafka
 from pipeline.beam.stream_steps import Decide, Gather, LoadFacts
 from pipeline.stream.client import Partition
@@ -49,7 +49,7 @@ class Stream(beam.PTransform[Any, Any]):
 
     def expand(self, pipeline: Any) -> PCollection[Any]:  # noqa: ANN401 - a pipeline's begin
         o = self._options
-        read = beam.ParDo(ReadKafka(o.reader, o.settings)).with_output_types(bytes)
+        read = beam.ParDo(ReadKafka(o.reader, o.settings)).with_output_types(Polled)
         load = beam.ParDo(LoadFacts(o.warehouse, o.settings, o.reader.submission)).with_output_types(tuple[str, bytes])
         gather = beam.ParDo(Gather(o.settings.grace_s)).with_output_types(tuple[int, list[str]])
         decided: PCollection[Any] = (

@@ -30,7 +30,7 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
-from pipeline.beam.stream_elements import Polled, decode_positions, encode_positions, pack_polled
+from pipeline.beam.stream_elements import Polled, decode_positions, encode_positions
 from pipeline.stream.client import Partition, common_config
 from pipeline.stream.deadletters import DeadLetters
 from pipeline.stream.reading import Reader, Scanned, stream_engine
@@ -225,7 +225,7 @@ def _payload(batch: Batch, scanned: Scanned, estimator: Any) -> Iterator[Any]:  
         stamps=tuple(sorted(stamps.items())),
     )
     mark = estimator.current_watermark() or MIN_TIMESTAMP
-    yield TimestampedValue(pack_polled(polled), max(mark, Timestamp(micros=event_us)))
+    yield TimestampedValue(polled, max(mark, Timestamp(micros=event_us)))
 
 
 def _gone(batch: Batch) -> Iterator[Quarantine]:

@@ -26,7 +26,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
-from pipeline.beam.stream_elements import Polled, Wake, read_wake, unpack_polled, wakes
+from pipeline.beam.stream_elements import Polled, Wake, read_wake, wakes
 from pipeline.stream.stats import worker_stats
 from schemas.settings import Settings
 from sql.errors import CannotConnect
@@ -96,12 +96,11 @@ class LoadFacts(beam.DoFn):
         self._store = store_of(self._url)
         worker_stats().submission = self._submission
 
-    def process(self, element: bytes) -> Iterator[Wake]:
+    def process(self, element: Polled) -> Iterator[Wake]:
         store = self._store
         if store is None:
             raise RuntimeError("setup() was not called before process(); the runner breaks the DoFn contract")
-        polled = unpack_polled(element)
-        cluster = self._settings.cluster
+        polled, cluster = element, self._settings.cluster
         began = time.monotonic()
         touched = _while_away(
             "load facts", lambda: store.load_facts(polled.facts, 0, cluster, polled.positions, mark=True)

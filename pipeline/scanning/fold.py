@@ -59,13 +59,18 @@ def prepare(text: str, found: Sequence[tuple[Rule, dict[str, str]]]) -> tuple[Ma
     masked = None
     out = []
     for rule, groups in found:
-        fields = tuple(sorted((name, secrets(value)[:FIELD]) for name, value in groups.items() if value))
+        fields = tuple(sorted((name, _masked(value, text)[:FIELD]) for name, value in groups.items() if value))
         values = dict(fields)
         key = ";".join(f"{name}={values[name]}" for name in sorted(rule.key) if name in values)
         if masked is None:
             masked = template(text)
         out.append(Match(rule.id, key, masked, clip(text, fields), fields))
     return tuple(out)
+
+
+def _masked(value: str, text: str) -> str:
+    """A value without credentials; what stands in the masked text has none."""
+    return value if value in text else secrets(value)
 
 
 class Signal:

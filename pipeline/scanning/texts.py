@@ -39,10 +39,12 @@ class Texts:
         candidates = None if hidden else ids
         for line in text.split("\n") if "\n" in text else (text,):
             for piece in _pieces(line):
-                if not self._ruleset.match(piece, family, candidates):
+                found = self._ruleset.match(piece, family, candidates)
+                if not found:
                     continue
                 masked = secrets(piece)  # only what a rule wants is masked, and then read again as it will be kept
-                found = self._ruleset.match(masked, family, candidates)
+                if masked != piece:
+                    found = self._ruleset.match(masked, family, candidates)
                 if found:
                     matches += prepare(masked, found)
                     fatal = fatal or any(rule.strength == "strong" and rule.fatal != "n" for rule, _ in found)

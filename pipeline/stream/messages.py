@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from typing import Any
 
 from pipeline.formats.base import Frame, LineFormat, RecordFormat, Stream, registry, sniff
@@ -115,12 +116,15 @@ Reading = Sequence[Line] | Document | Poison
 
 def poison(value: bytes) -> Poison | None:
     """What can be told without decoding: a torn object, too much of it, no text at all."""
+    if value.startswith(b"{") and value.endswith(b"}") and len(value) <= LARGEST_JSON:
+        return None  # by far the most
     head = value[:4096]
     if head.lstrip()[:1] == b"{":
         if value[-64:].rstrip()[-1:] != b"}":
             return Poison("torn JSON: no closing brace")
         if len(value) > LARGEST_JSON:
             return Poison(f"JSON of {len(value)} bytes, more than {LARGEST_JSON}")
+        return None
     if len(head) - len(head.translate(None, _CONTROL)) > _BINARY * len(head):
         return Poison("not text: too many control bytes (compressed, Avro or Protobuf?)")
     return None
@@ -136,12 +140,21 @@ def read(message: Message, wanted: Sequence[int] | None = None) -> Reading:
     if bad is not None:
         return bad
     named = message.headers.get("format", "")
-    fmt = registry().get(named) if named else None
-    if isinstance(fmt, RecordFormat) and not isinstance(fmt, LineFormat):
-        return _document(message, fmt, value)
-    if value[:256].lstrip()[:1] == b"{" and not (isinstance(fmt, LineFormat) and not getattr(fmt, "shipped", False)):
+    lines, records = _named(named) if named else (None, None)
+    if records is not None:
+        return _document(message, records, value)
+    if lines is None and value[:256].lstrip()[:1] == b"{":
         return _object(message, value)
-    return list(_text(message, value, fmt if isinstance(fmt, LineFormat) else None, wanted))
+    return list(_text(message, value, lines, wanted))
+
+
+@cache
+def _named(name: str) -> tuple[LineFormat | None, RecordFormat | None]:
+    """The format that a header names, as a line format or as another one; none of both where it is a shipper's."""
+    fmt = registry().get(name)
+    if isinstance(fmt, LineFormat):
+        return (None if getattr(fmt, "shipped", False) else fmt), None
+    return None, fmt
 
 
 def _object(message: Message, value: bytes) -> Reading:
@@ -254,10 +267,20 @@ def _placed(
 def _origin(message: Message, stream: Stream, place: tuple[int, str] | None, kind: str = "lines") -> Origin:
     """Whose line it is. A place in a file counts only where host or pod say which file that is."""
     if place is not None and stream.key.startswith(("hosts/", "pods/")):
-        source = digest("stream", stream.key, stream.family, place[1])
-        return Origin(source, f"{message.topic}!{stream.key}", stream, kafka=False)
-    source = digest("stream", message.topic, message.partition, stream.key, stream.family, kind)
-    return Origin(source, f"{message.topic}/{message.partition}!{stream.key}", stream, kafka=True)
+        return _file_origin(message.topic, stream, place[1])
+    return _kafka_origin(message.topic, message.partition, stream, kind)
+
+
+@lru_cache(maxsize=50_000)
+def _file_origin(topic: str, stream: Stream, file: str) -> Origin:
+    source = digest("stream", stream.key, stream.family, file)
+    return Origin(source, f"{topic}!{stream.key}", stream, kafka=False)
+
+
+@lru_cache(maxsize=50_000)
+def _kafka_origin(topic: str, partition: int, stream: Stream, kind: str) -> Origin:
+    source = digest("stream", topic, partition, stream.key, stream.family, kind)
+    return Origin(source, f"{topic}/{partition}!{stream.key}", stream, kafka=True)
 
 
 def _stamped(frame: Frame, message: Message) -> Frame:

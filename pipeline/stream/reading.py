@@ -12,23 +12,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from classifiers.matching import MARK
-from pipeline.formats.base import SourceInfo, registry
+from pipeline.formats.base import registry
 from pipeline.formats.shippers import HIDDEN
 from pipeline.runs.progress import read_cell
-from pipeline.scanning.fold import Lines, Signal
-from pipeline.scanning.line_scan import Lane
+from pipeline.scanning.fold import Fold, Lines, Signal
 from pipeline.scanning.mask import secrets
 from pipeline.scanning.shipped import escaped_literals
-from pipeline.scanning.streams import stream_fact
 from pipeline.scanning.texts import Texts
 from pipeline.stream.documents import read_document
-from pipeline.stream.messages import ROOT, Document, Line, Message, Origin, Poison, poison, read
+from pipeline.stream.messages import Document, Line, Message, Poison, poison, read
 from pipeline.stream.sampling import Sampler
-from schemas.facts import CELL, Facts, ProgressFact, Quarantine, SourceFact, merge_facts, merge_sources, with_seen
+from pipeline.stream.sources import Source, Sources
+from schemas.facts import CELL, Facts, ProgressFact, Quarantine, SignalFact, merge_facts, with_seen
 from schemas.identity import short_host
 
 if TYPE_CHECKING:
@@ -41,10 +40,6 @@ DOCUMENTS: tuple[bytes, ...] = (
     b'"resourceLogs"', b'"resource_logs"', b'"streams"', b'"involvedObject"', b'"regarding"', b'"containerStatuses"',
     b'"nodeInfo"', b'"firstTimestamp"', b'"job_id"', b'"job_state"', b'"apiVersion"', b'"jobs":',
 )  # fmt: skip
-#: How long what a source says besides signals may wait before it is written again, seconds.
-HOLD_S = 10.0
-#: Sources whose rows are remembered as already written.
-_REMEMBERED = 50_000
 _NO_LINES = Lines()
 
 
@@ -106,32 +101,25 @@ def stream_engine(ruleset: RulesetImpl, settings: Settings) -> BlockEngine:
     return make_engine(ruleset, settings.engine, sorted({*marks, *escaped_literals(ruleset), *DOCUMENTS}))
 
 
-def wake_key(source: SourceFact) -> str:
-    """What a source's news are gathered by until they are decided: its job, else its host, else itself."""
-    if source.job_ids:
-        return f"job:{source.job_ids[0]}"
-    return f"host:{source.host}" if source.host else f"source:{source.source_id}"
-
-
 class _Gathering:
-    """What a batch says of one source."""
+    """What a batch says of one source: signals, and lines that may tell of progress. The rest is its context's."""
 
-    __slots__ = ("lane", "lines", "mtime_us", "origin", "seen", "topic")
+    __slots__ = ("fold", "lines", "seen", "source")
 
-    def __init__(self, origin: Origin) -> None:
-        self.origin = origin
-        self.lane = Lane(origin.source_id, origin.stream.family, origin.stream)
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.fold = Fold(source.origin.source_id)
         self.seen: dict[Signal, set[int]] = defaultdict(set)
         self.lines: dict[int, Line] = {}
-        self.mtime_us: int | None = None
 
     def frame(self, line: Line, message: Message) -> None:
         """Takes in what the frame says of the source, and the line for progress."""
-        self.lane.context.frame(line.address // CELL, line.address, line.frame)
-        if self.origin.stream.progress:
+        source = self.source
+        source.context.frame(line.address // CELL, line.address, line.frame)
+        if source.origin.stream.progress:
             self.lines[line.address] = line
-        if message.time_us is not None:
-            self.mtime_us = max(self.mtime_us or 0, message.time_us)
+        if message.time_us is not None and message.time_us > source.mtime_us:
+            source.mtime_us = message.time_us
 
     def progress(self) -> Iterable[ProgressFact]:
         cells: dict[int, list[tuple[int, str]]] = defaultdict(list)
@@ -140,20 +128,15 @@ class _Gathering:
             cells[address // CELL].append((address, line.frame.text))
             frames[line.frame.text] = line.frame
         for cell, lines in cells.items():
-            fact = read_cell(self.origin.source_id, cell, lines, frames.__getitem__, portion=True)
+            fact = read_cell(self.source.origin.source_id, cell, lines, frames.__getitem__, portion=True)
             if fact is not None:
                 yield fact
 
-    def facts(self) -> Facts:
-        lane = self.lane
-        signals = tuple(with_seen(lane.fold.fact(signal), seen) for signal, seen in self.seen.items())
-        for signal in signals:
-            lane.context.stamp(signal.first)
-            lane.context.stamp(signal.last)
-        path = self.origin.path.partition("!")[0]
-        info = SourceInfo(self.origin.source_id, path, ROOT, None, self.mtime_us)
-        source = stream_fact(info, self.origin.source_id, self.origin.stream, lane.context)
-        return Facts((source,), signals, tuple(self.progress()))
+    def signals(self) -> tuple[SignalFact, ...]:
+        for signal in self.seen:
+            self.source.context.stamp(signal.first)
+            self.source.context.stamp(signal.last)
+        return tuple(with_seen(self.fold.fact(signal), seen) for signal, seen in self.seen.items())
 
 
 class Reader:
@@ -166,7 +149,7 @@ class Reader:
         escaped = escaped_literals(ruleset)
         self._hidden = (*HIDDEN, *escaped)
         self._sampler = Sampler()
-        self._said = _Said()
+        self._sources = Sources()
 
     def scan(self, messages: Sequence[Message], now: float) -> Scanned:
         """Facts of a batch. now: seconds of a clock that never falls; it rules only how much besides hits is read."""
@@ -211,29 +194,32 @@ class Reader:
             else:
                 account.noise += 1
                 for line in said:
-                    _gathering(sources, line).frame(line, message)
+                    self._gathering(sources, line).frame(line, message)
         for index in left:
             accounts[messages[index].topic].noise += 1
-        facts = merge_facts([*parts, *(s.facts() for s in sources.values()), _quarantined(dead)])
-        return self._scanned(self._said.news(facts, now), accounts, tuple(dead))
+        for gathering in sources.values():
+            signals = gathering.signals()
+            parts.append(Facts(signals=signals))
+            parts.append(self._sources.said(gathering.source, tuple(gathering.progress()), now, urgent=bool(signals)))
+        return self._scanned(merge_facts([*parts, _quarantined(dead)]), accounts, tuple(dead))
 
     def due(self, now: float) -> Scanned:
         """What has waited long enough to be written."""
-        return self._scanned(self._said.due(now), {}, ())
+        return self._scanned(self._sources.due(now), {}, ())
 
     def forget(self) -> None:
         """Have everything said again: what was said may not have arrived."""
-        self._said = _Said()
+        self._sources = Sources()
 
     def rest(self) -> Scanned:
         """All that waits."""
-        return self._scanned(self._said.due(None), {}, ())
+        return self._scanned(self._sources.due(None), {}, ())
 
     def _scanned(self, facts: Facts, accounts: dict[str, Account], dead: tuple[Dead, ...]) -> Scanned:
         touched = {
             f.source_id for part in (facts.sources, facts.signals, facts.progress, facts.fragments) for f in part
         }
-        keys = {source_id: self._said.key(source_id) for source_id in touched}
+        keys = {source_id: self._sources.key(source_id) for source_id in touched}
         for fragment in facts.fragments:
             keys[fragment.source_id] = f"job:{fragment.job_id}"
         return Scanned(facts, accounts, dead, keys)
@@ -268,7 +254,7 @@ class Reader:
             if split:
                 end = lines[n + 1].begin if n + 1 < len(lines) else len(value)
                 names = {name for at, ids in hits if line.begin <= at < end for name in ids}
-            gathering = _gathering(sources, line)
+            gathering = self._gathering(sources, line)
             gathering.frame(line, message)
             if not names:
                 continue
@@ -284,32 +270,31 @@ class Reader:
 
     def _line(self, value: bytes, line: Line, names: tuple[str, ...], gathering: _Gathering) -> tuple[bool, bool]:
         """(whether a rule matched, whether the line was understood) of one line with hits."""
-        lane, frame = gathering.lane, line.frame
+        frame, family = line.frame, line.origin.stream.family
         hidden = MARK in names and any(mark in value for mark in self._hidden)
         if MARK in names:
             told = line.marks(frame.text)
-            lane.context.mark({name: secrets(text) for name, text in told.items()})
+            gathering.source.context.mark({name: secrets(text) for name, text in told.items()})
         if names == (MARK,) and not hidden:
             return False, True
-        matches, _ = self._texts.match(frame.text, lane.family, names, hidden=hidden)
+        matches, _ = self._texts.match(frame.text, family, names, hidden=hidden)
         if not matches:
             return False, names == (MARK,) and frame.ok
         host = short_host(frame.host) if frame.host else ""
-        for signal in lane.fold.add(matches, host, frame.rank, frame.stamp, line.address, _NO_LINES):
+        for signal in gathering.fold.add(matches, host, frame.rank, frame.stamp, line.address, _NO_LINES):
             gathering.seen[signal].add(line.address)
         return True, frame.ok
+
+    def _gathering(self, sources: dict[str, _Gathering], line: Line) -> _Gathering:
+        known = sources.get(line.origin.source_id)
+        if known is None:
+            known = sources[line.origin.source_id] = _Gathering(self._sources.of(line.origin))
+        return known
 
     @staticmethod
     def _dead(message: Message, bad: Poison, account: Account, dead: list[Dead]) -> None:
         account.dead += 1
         dead.append(Dead(message, bad.reason))
-
-
-def _gathering(sources: dict[str, _Gathering], line: Line) -> _Gathering:
-    known = sources.get(line.origin.source_id)
-    if known is None:
-        known = sources[line.origin.source_id] = _Gathering(line.origin)
-    return known
 
 
 def _quarantined(dead: Collection[Dead]) -> Facts:
@@ -320,56 +305,3 @@ def _quarantined(dead: Collection[Dead]) -> Facts:
             for d in dead
         )
     )  # fmt: skip
-
-
-class _Said:
-    """What was said of each source, so that it is not written again and again.
-
-    The first word about a source, and whatever comes with a signal, goes at once. Else what is new (a later time, one
-    more step) waits until `HOLD_S` after the source was last written.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, SourceFact] = {}
-        self._at: dict[str, float] = {}
-        self._held: dict[str, list[Facts]] = {}
-
-    def key(self, source_id: str) -> str:
-        source = self._known.get(source_id)
-        return f"source:{source_id}" if source is None else wake_key(source)
-
-    def news(self, facts: Facts, now: float) -> Facts:
-        """What of these facts (and of what waited) is to be written now."""
-        urgent = {s.source_id for s in facts.signals} | {f.source_id for f in facts.fragments}
-        progress: dict[str, list[ProgressFact]] = defaultdict(list)
-        for fact in facts.progress:
-            progress[fact.source_id].append(fact)
-        out: list[Facts] = [replace(facts, sources=(), progress=())]
-        if len(self._known) > _REMEMBERED:
-            out += [part for parts in self._held.values() for part in parts]
-            self._known, self._at, self._held = {}, {}, {}
-        for source in facts.sources:
-            source_id = source.source_id
-            known = self._known.get(source_id)
-            merged = source if known is None else merge_sources(known, source)
-            mine = tuple(progress.pop(source_id, ()))
-            if merged == known and not mine:
-                if source_id in urgent:
-                    out += self._release(source_id, now)
-                continue
-            self._known[source_id] = merged
-            self._held.setdefault(source_id, []).append(Facts((merged,), progress=mine))
-            if known is None or source_id in urgent or now - self._at[source_id] >= HOLD_S:
-                out += self._release(source_id, now)
-        out += [Facts(progress=tuple(rest)) for rest in progress.values()]
-        return merge_facts(out)
-
-    def due(self, now: float | None) -> Facts:
-        """What has waited for `HOLD_S`; all that waits where `now` is None."""
-        ready = [s for s in self._held if now is None or now - self._at[s] >= HOLD_S]
-        at = now if now is not None else 0.0
-        return merge_facts([part for source_id in ready for part in self._release(source_id, at)])
-
-    def _release(self, source_id: str, now: float) -> list[Facts]:
-        self._at[source_id] = now
-        return self._held.pop(source_id, [])

@@ -19,6 +19,8 @@ from pipeline.stream.messages import Message
 BURST, RATE = 50_000, 2_000
 #: How often a stream gets a pair of lines read when there is no time for all, seconds.
 EVERY_S = 10.0
+#: Of so many polls in a row the streams of one are looked at then.
+ONE_OF = 4
 _NAMES = re.compile(
     rb'"(?:path|file|filename|name|pod_name|pod|pod_uid|host|hostname|container_name|container|node_name)":'
     rb' ?"((?:[^"\\]|\\.)*)"'
@@ -41,6 +43,7 @@ class Sampler:
         self._left = float(BURST)
         self._at: float | None = None
         self._read: dict[object, float] = {}
+        self._skipped = 0
 
     def choose(self, messages: Sequence[Message], candidates: Iterable[int], now: float) -> list[int]:
         """Indexes of the messages to read, among `candidates` (in order)."""
@@ -51,6 +54,9 @@ class Sampler:
         if len(wanted) <= self._left:
             self._left -= len(wanted)
             return wanted
+        self._skipped = (self._skipped + 1) % ONE_OF
+        if self._skipped:
+            return []
         ends: dict[tuple[str, object], tuple[int, int]] = {}
         for index in wanted:
             name = (messages[index].topic, signature(messages[index]))
