@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from apache_beam import coders
+from apache_beam.coders import Coder, typecoders
 
 from pipeline.beam.coders import pack, unpack
 from schemas.facts import Facts
@@ -38,7 +38,7 @@ class Polled:
     stamps: tuple[tuple[int, int], ...] = ()
 
 
-class PolledCoder(coders.Coder):
+class PolledCoder(Coder):
     """Payloads as `pipeline.beam.coders` writes them, for runners that put something between reader and loader."""
 
     def encode(self, value: Polled) -> bytes:
@@ -54,7 +54,7 @@ class PolledCoder(coders.Coder):
         return Polled
 
 
-coders.registry.register_coder(Polled, PolledCoder)
+typecoders.registry.register_coder(Polled, PolledCoder)
 
 
 def wakes(polled: Polled, touched: Collection[str]) -> list[Wake]:
