@@ -140,7 +140,7 @@ class Coverage:
 class Subject:
     """Everything that a decision may look at. `run` is None for a fault episode of a host.
 
-    `history`: earlier events (28 days, strictly before the run's start) of the same hosts and devices.
+    `history`: earlier crashes of programs (28 days, strictly before the run's start) on the same hosts.
     `peers`: runs that were interrupted within minutes on other hosts, as (run_key, end_us, n_nodes) and hosts' events
     of the site, for faults that several jobs share.
     """

@@ -1,4 +1,4 @@
-"""Signals that a decider looks for: changed since it decided, without a time, of some rules, times or hosts."""
+"""Signals that a decider looks for: changed since it decided, without a time, of some rules, at some times."""
 
 from __future__ import annotations
 
@@ -52,13 +52,16 @@ def untimed_signals(connection: Connection, cluster: str) -> list[SignalFact]:
     return list(_facts(connection, query))
 
 
-def signals_of_rules(connection: Connection, cluster: str, rules: Collection[str]) -> list[SignalFact]:
-    """All signals of these rules."""
+def signals_of_rules(
+    connection: Connection, cluster: str, rules: Collection[str], between: tuple[int, int] | None = None
+) -> list[SignalFact]:
+    """The signals of these rules; between: only those that began between these times, microseconds UTC."""
+    query = select(*_COLUMNS).where(signals.c.cluster == cluster)
+    if between is not None:
+        query = query.where(signals.c.first_at >= between[0], signals.c.first_at <= between[1])
     found: list[SignalFact] = []
     for chunk in batches(sorted(rules), _KEYS):
-        found.extend(
-            _facts(connection, select(*_COLUMNS).where(signals.c.cluster == cluster, signals.c.rule.in_(chunk)))
-        )
+        found.extend(_facts(connection, query.where(signals.c.rule.in_(chunk))))
     return found
 
 
@@ -72,22 +75,6 @@ def signals_between(connection: Connection, cluster: str, low_us: int, high_us: 
         signals.c.last_at >= low_us,
     )
     return list(_facts(connection, query))
-
-
-def signals_of_hosts(
-    connection: Connection, cluster: str, hosts: Collection[str], low_us: int, high_us: int
-) -> list[SignalFact]:
-    """Signals placed on these hosts that began between these times."""
-    found: list[SignalFact] = []
-    for chunk in batches(sorted(hosts), _KEYS):
-        query = select(*_COLUMNS).where(
-            signals.c.cluster == cluster,
-            signals.c.host.in_(chunk),
-            signals.c.first_at >= low_us,
-            signals.c.first_at <= high_us,
-        )
-        found.extend(_facts(connection, query))
-    return found
 
 
 def places_of(connection: Connection, cluster: str, source_ids: Collection[str]) -> list[Place]:

@@ -16,6 +16,7 @@ from classifiers.api import Ruleset
 from classifiers.engine.first import place_of
 from pipeline.joining.events import ClockLike, Placed, ProgressIndex, merge_events, place_signals
 from pipeline.joining.fabric import as_context, is_switch, one_fabric
+from pipeline.joining.lives import Lives
 from pipeline.joining.recorder import recorder_signals
 from pipeline.joining.windows import RunIndex, Window, without_bystanders
 from schemas.facts import Facts, ProgressFact, SourceFact, Stamp
@@ -33,6 +34,8 @@ FEW_HOSTS = 64
 #: Hosts of a run whose coverage is told: those that its lines speak of, and of the others the first by name.
 MAX_SUSPECTS, MAX_COVERED = 8, 256
 SITE_TAGS = frozenset({"nodefail", "boot", "power"})
+#: What a host did long before counts where programs crash now and then; other events count in the window only.
+HISTORY_TAGS = frozenset({"crash"})
 
 
 def _jobs_of_roots(runs: Iterable[JobRun]) -> dict[str, dict[str, list[JobRun]]]:
@@ -177,13 +180,17 @@ def join(
     ]
     with_runs = frozenset(joiner.roots)
     hostly = [p for p in loose if p.family != "job" or (p.root not in with_runs and SITE_TAGS & p.meaning.tags)]
-    subjects.extend(_episodes(hostly, sources, site, settings))
+    alone = [root for root, jobs in joiner.roots.items() if len(jobs) == 1]
+    subjects.extend(_episodes(hostly, sources, site, Lives(joiner.runs, alone, progress, clocks), settings))
     return sorted(subjects, key=lambda s: s.key)
 
 
 def _by_host(placed: Iterable[Placed]) -> dict[str, list[Placed]]:
+    """What counts as history of each host, in order of time."""
     out: dict[str, list[Placed]] = defaultdict(list)
     for p in placed:
+        if not HISTORY_TAGS & p.meaning.tags:
+            continue
         if p.t is None or p.family == "job" or len(p.hosts) > FEW_HOSTS or p.meaning.component == "informational":
             continue  # what names a whole partition, or nothing but normal life, is no history of a host
         for host in p.hosts:
@@ -254,7 +261,8 @@ def _run_subject(
 def _facts(placed: Iterable[Placed], source_ids: Iterable[str], sources: Mapping[str, SourceFact]) -> tuple[str, ...]:
     """What the sources say beside their signals, and which clocks were taken to be off (`assumed=...`)."""
     told = {f for sid in source_ids if sid in sources for f in sources[sid].facts if not f.startswith(MOMENT)}
-    return tuple(sorted(told | {f"assumed={p.skew}" for p in placed if p.skew}))
+    names = {name for p in placed for name in p.gpu}
+    return tuple(sorted(told | names | {f"assumed={p.skew}" for p in placed if p.skew}))
 
 
 def _suspects(run: JobRun, events: Sequence[Event]) -> tuple[str, ...]:
@@ -314,6 +322,7 @@ def _episodes(
     loose: Sequence[Placed],
     sources: Mapping[str, SourceFact],
     site: Sequence[Placed],
+    lives: Lives,
     settings: Settings,
 ) -> list[Subject]:
     """What no run claimed, as episodes of one host that end with a silence of `episode_gap_s`.
@@ -341,12 +350,12 @@ def _episodes(
         end = 0
         for low, high, p in items:
             if chunk and low - end > settings.episode_gap_s * 1e6:
-                subjects.append(_episode(host, chunk, sources, site))
+                subjects.append(_episode(host, chunk, sources, site, lives))
                 chunk = []
             chunk.append(p)
             end = max(end, high)
         if chunk:
-            subjects.append(_episode(host, chunk, sources, site))
+            subjects.append(_episode(host, chunk, sources, site, lives))
     return subjects
 
 
@@ -361,9 +370,14 @@ def _episode(
     chunk: Sequence[Placed],
     sources: Mapping[str, SourceFact],
     site: Sequence[Placed],
+    lives: Lives,
 ) -> Subject:
     narrowed = [replace(p, hosts=(host,)) if host and len(p.hosts) > 1 else p for p in chunk]
-    events = merge_events(narrowed)
+    roots = frozenset(p.root for p in chunk)
+    events = tuple(
+        replace(e, progress_after=after) if (after := lives.steps_after(e, roots)) > e.progress_after else e
+        for e in merge_events(narrowed)
+    )
     lead = min(p.fact.signal_id for p in chunk)
     times = [p.t for p in chunk if p.t is not None]
     near = [p for p in _near(site, max(times)) if host not in p.hosts] if times else []

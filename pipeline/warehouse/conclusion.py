@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from classifiers.api import Ruleset
 from pipeline.joining.events import Placed, place_signals
 from pipeline.joining.fabric import one_fabric
-from pipeline.joining.join import FEW_HOSTS, Joiner, join
+from pipeline.joining.join import HISTORY_TAGS, join
 from pipeline.joining.windows import window
 from pipeline.placing.hosts import pod_nodes
 from pipeline.placing.place import Clock, place
@@ -32,7 +32,7 @@ from pipeline.warehouse.stages import Stages
 from schemas.facts import SignalFact
 from schemas.settings import Settings
 from schemas.subject import JobRun, Subject
-from sql.changed import signals_between, signals_of_hosts, untimed_signals
+from sql.changed import signals_between, signals_of_rules, untimed_signals
 from sql.read import read_signals
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _narrow(
     gap = episode_gap(settings)
     marks = {sid: mark for sid, mark in kept.undecided().items() if sid in touched}
     special = kept.special or Special(())
-    signals = _Signals(connection, kept, special, clocks, runs, found, ruleset, settings)
+    signals = _Signals(connection, kept, special, runs, found, ruleset, settings)
     fabrics = one_fabric(special.of_switches(), kept.sources)
     while True:
         facts = kept.facts(signals.all())
@@ -196,25 +196,20 @@ def _meets(found: Narrow, host: str, span: Span | None, sources: Collection[str]
 
 
 class _Signals:
-    """The signals that the subjects of a `Narrow` look at, by id: whole stretches of time, and histories of hosts."""
+    """The signals that the subjects of a `Narrow` look at, by id: whole stretches of time, and history."""
 
     def __init__(
         self,
         connection: Connection,
         kept: Kept,
         special: Special,
-        clocks: Mapping[str, Clock],
         runs: Sequence[JobRun],
         found: Narrow,
         ruleset: Ruleset,
         settings: Settings,
     ) -> None:
         self._connection = connection
-        self._ruleset = ruleset
-        self._joiner = Joiner(runs, settings)
         self._kept = kept
-        self._special = special
-        self._clocks = clocks
         self._held = dict(found.read)
         self._whole = list(found.whole)
         gap = episode_gap(settings)
@@ -234,7 +229,7 @@ class _Signals:
         self._add(untimed_signals(connection, kept.cluster))
         self._add(s for run in mine for sid in run.source_ids for s in kept.run_signals.get(sid, ()))
         self._add(p.fact for p in special.of_jobs(jobs))
-        self._read_history([run for run in mine if run.run_key in found.runs], settings)
+        self._read_history([run for run in mine if run.run_key in found.runs], ruleset, settings)
 
     def all(self) -> list[SignalFact]:
         return [self._held[key] for key in sorted(self._held)]
@@ -257,35 +252,13 @@ class _Signals:
                 self._add(signals_between(self._connection, self._kept.cluster, low, high))
         self._whole = merged([*self._whole, *spans])
 
-    def _read_history(self, runs: Sequence[JobRun], settings: Settings) -> None:
-        """What hosts of runs said before them; of wide runs only hosts that say anything in what was read."""
-        back = int(settings.history_days * 86400e6)
-        hosts: set[str] = set()
-        lows, highs = [], []
-        wide = {run.run_key for run in runs if len(run.nodes) > FEW_HOSTS}
-        for run in runs:
-            w = window(run, settings)
-            if w.low is None or run.start_us is None:
-                continue
-            lows.append(run.start_us - back)
-            highs.append(run.start_us)
-            if run.run_key not in wide:
-                hosts.update(run.nodes)
-        if not lows:
-            return
-        if wide:
-            hosts |= self._hosts(wide)
-        low, high = min(lows), max(highs)
-        self._add(signals_of_hosts(self._connection, self._kept.cluster, hosts, low, high))
-        self._add(p.fact for p in self._special.of_several_hosts(low, high))
-
-    def _hosts(self, keys: Collection[str]) -> set[str]:
-        """Hosts that what was read says anything of, where it belongs to one of these runs."""
-        named: set[str] = set()
-        for p in place_signals(self._kept.facts(self.all()), self._clocks, self._ruleset):
-            if p.hosts and not named.issuperset(p.hosts) and any(r.run_key in keys for r in self._joiner.runs_of(p)):
-                named.update(p.hosts)
-        return named
+    def _read_history(self, runs: Sequence[JobRun], ruleset: Ruleset, settings: Settings) -> None:
+        """What counts as history, on whatever host: there is little of it."""
+        starts = [run.start_us for run in runs if run.start_us is not None]
+        if starts:
+            rules = [rule.id for rule in ruleset.rules.values() if HISTORY_TAGS & rule.tags]
+            oldest = min(starts) - int(settings.history_days * 86400e6)
+            self._add(signals_of_rules(self._connection, self._kept.cluster, rules, (oldest, max(starts))))
 
 
 def _with_previous(runs: Sequence[JobRun], keys: Collection[str]) -> tuple[list[JobRun], set[str]]:

@@ -43,7 +43,7 @@ class Kept:
 
     fragments, progress and run_signals stand by source. clock_marks, runs, episodes (key -> host and times),
     provisional and subjects (keys) are what the warehouse holds. clocks, decided (sources as they were), pods and
-    special (signals that name jobs or several hosts, or are of switches) are of the last conclusion of this process,
+    special (signals that name jobs, or are of switches) are of the last conclusion of this process,
     empty before it.
     """
 

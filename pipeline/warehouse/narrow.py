@@ -20,6 +20,7 @@ from pipeline.placing.hosts import pod_nodes
 from pipeline.placing.place import Clock
 from pipeline.warehouse.affected import SLACK_US
 from pipeline.warehouse.kept import Kept
+from pipeline.warehouse.lived import episodes_lived_through
 from pipeline.warehouse.redecide import clock_mark
 from pipeline.warehouse.regions import Regions, Span, merged
 from pipeline.warehouse.special import Special, special_rules
@@ -42,7 +43,7 @@ from sql.read import read_signals
 
 _KERNEL = frozenset({"kernel", "syslog", "journal"})
 #: Facts of a source that a decision tells; others are read where sources are placed and runs assembled.
-_TOLD = ("gpu_uuid:", "gpu_serial:", "driver_version=")
+_TOLD = ("gpu_uuid:", "gpu_serial:", "gpu_index:", "gpu_listed:", "gpu_serial_of:", "driver_version=")
 
 
 @dataclass(slots=True)
@@ -217,6 +218,7 @@ def _runs_that_changed(
         return
     out.runs |= keys & new.keys()
     changed = [runs_by[key] for key in keys for runs_by in (old, new) if key in runs_by]
+    episodes_lived_through(changed, kept.episodes, out.regions.add)
     for w in (window(run, settings) for run in changed):
         if w.low is not None and w.high is not None:
             out.whole.append((w.low - SLACK_US, w.high + SLACK_US))

@@ -1,7 +1,7 @@
-"""Signals that reach beyond their own host and time: those that name jobs or several hosts, and those of switches.
+"""Signals that reach beyond their own time: those that name jobs, and those of switches.
 
-A run takes what names its job whenever it was said, and the history of a host holds lines that name it among others, so
-these are held in memory, whole; all else is found in the warehouse by host and time.
+A run takes what names its job whenever it was said, and whether a root has one fabric is told by all its switches, so
+these are held in memory; all else is found in the warehouse by time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from classifiers.api import Ruleset
 from pipeline.joining.events import Placed
 from pipeline.joining.fabric import SWITCH, is_switch
 
-#: Groups of rules that may name a job, or several hosts.
-_NAMING = re.compile(r"\(\?P<(?:node|nodes|host|job|jobid|job_id)>")
+#: Groups of rules that may name a job.
+_NAMING = re.compile(r"\(\?P<(?:job|jobid|job_id)>")
 
 
 def special_rules(ruleset: Ruleset) -> frozenset[str]:
@@ -34,7 +34,7 @@ class Special:
         for source_id in moved:
             self._by_source.pop(source_id, None)
         for p in placed:
-            if len(p.hosts) > 1 or p.job_id or is_switch(p):
+            if p.job_id or is_switch(p):
                 self._by_source.setdefault(p.fact.source_id, {})[p.fact.signal_id] = p
 
     def __iter__(self) -> Iterator[Placed]:
@@ -47,7 +47,3 @@ class Special:
     def of_switches(self) -> list[Placed]:
         """Those of switches."""
         return [p for p in self if is_switch(p)]
-
-    def of_several_hosts(self, low_us: int, high_us: int) -> list[Placed]:
-        """Those that name several hosts and began between these times."""
-        return [p for p in self if len(p.hosts) > 1 and p.t is not None and low_us <= p.t <= high_us]

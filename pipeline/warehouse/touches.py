@@ -1,9 +1,9 @@
 """What a changed signal or an extended log touches: the runs to decide again, and where episodes may change.
 
 Always a superset, but a close one: by host, by job and by time. The reasons mirror `pipeline.joining`: a run takes what
-lies in its window on its hosts, what names its job, its own logs, what its hosts said in `history_days` before it, what
-concerns the site in the minutes around its end, and what the attempt before it saw; whether its hosts' kernel logs
-reach its window is told, too.
+lies in its window on its hosts, what names its job, its own logs, what lasts of what its hosts said in `history_days`
+before it, what concerns the site in the minutes around its end, and what the attempt before it saw; whether its hosts'
+kernel logs reach its window is told, too.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from classifiers.api import Ruleset
-from pipeline.joining.fabric import is_switch
-from pipeline.joining.join import SITE_S, SITE_TAGS, VAGUE_S
+from pipeline.joining.fabric import SWITCH, is_switch
+from pipeline.joining.join import HISTORY_TAGS, SITE_S, SITE_TAGS, VAGUE_S
 from pipeline.joining.windows import Window, window
 from pipeline.warehouse.regions import Regions, Span
 from schemas.facts import SourceFact, Stamp
@@ -42,6 +42,8 @@ class Touch:
     job_id: str = ""
     site: bool = False
     switch: bool = False
+    #: Whether it counts as history of its hosts.
+    lasting: bool = False
     #: No signal, but times that a log now covers: matters to runs in whose window they lie only.
     covers: bool = False
 
@@ -52,7 +54,8 @@ def touch_of(p: Placed) -> Touch | None:
         return None
     unc = int(min(p.unc, VAGUE_S) * 1e6) + 1
     site = bool(SITE_TAGS & (p.meaning.tags | p.rule.tags))
-    return Touch(p.t - unc, (p.t_last or p.t) + unc, p.hosts, p.root, p.job_id, site, is_switch(p))
+    lasting = bool(HISTORY_TAGS & p.meaning.tags)
+    return Touch(p.t - unc, (p.t_last or p.t) + unc, p.hosts, p.root, p.job_id, site, is_switch(p), lasting)
 
 
 def touch_of_place(rule: str, host: str | None, low: int, high: int, root: str, ruleset: Ruleset) -> Touch:
@@ -65,7 +68,8 @@ def touch_of_place(rule: str, host: str | None, low: int, high: int, root: str, 
         (host,) if host else (),
         root,
         site=known is None or bool(SITE_TAGS & tags),
-        switch="switch" in tags,
+        switch=SWITCH in tags,
+        lasting=known is None or bool(HISTORY_TAGS & tags),
     )
 
 
@@ -147,7 +151,7 @@ def touched_runs(
         begin = min(w.low, run.start_us if run.start_us is not None else w.low)
 
         def matters(t: Touch, begin: int = begin, w: Window = w) -> bool:
-            low = (w.low or 0) if t.covers else begin - history
+            low = begin - history if t.lasting else (w.low or 0)
             return t.high >= low and t.low <= (w.high or 0)
 
         common = touched & nodes if len(touched) < len(nodes) else nodes & touched
