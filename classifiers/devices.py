@@ -38,6 +38,8 @@ def device(fields: Mapping[str, str]) -> str:
     if fields.get("gpu"):
         number = fields["gpu"].removeprefix("GPU").removeprefix("gpu").lstrip("-:_ ")
         return pci(number) or f"gpu:{number}"
+    if fields.get("uuid", "").startswith("GPU-"):
+        return f"gpu:{fields['uuid']}"
     for name in ("hca", "ibdev", "nic"):
         if fields.get(name):
             return f"nic:{fields[name].split(':', 1)[0]}"

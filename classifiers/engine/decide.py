@@ -13,6 +13,7 @@ from classifiers.engine.choose import confidence, gather, rank
 from classifiers.engine.explain import before, believed, linked
 from classifiers.engine.first import first_failing
 from classifiers.engine.outcome import Outcome, outcome
+from classifiers.engine.ranks import gpu_name
 from classifiers.engine.resolve import cleared, resolve
 from schemas.identity import digest, incident_id
 from schemas.settings import Settings
@@ -119,8 +120,8 @@ def _build(
         run=run,
         host=host or subject.host,
         device=root.device if root is not None else "",
-        gpu_uuid=facts.get(f"gpu_uuid:{bdf}", ""),
-        gpu_serial=facts.get(f"gpu_serial:{bdf}", ""),
+        gpu_uuid=gpu_name(subject.facts, "uuid", root.host if root is not None else "", bdf),
+        gpu_serial=gpu_name(subject.facts, "serial", root.host if root is not None else "", bdf),
         driver_version=facts.get("driver_version", ""),
         rules_version=rules_version,
         revision=len(subject.events),

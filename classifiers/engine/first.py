@@ -9,9 +9,12 @@ from classifiers.engine.ranks import (
     blamed,
     device_rank,
     global_rank,
+    gpu_name,
     lost_replica,
     nccl_device,
+    nvml_index,
     only_named_host,
+    rank_of_address,
 )
 from classifiers.engine.resolve import cleared
 from schemas.subject import Event, JobRun, Subject
@@ -33,8 +36,11 @@ def first_failing(subject: Subject, root: Event | None, name: str) -> tuple[str 
     gpu = None
     if root is not None and (match := re.fullmatch(r"gpu:(\d+)", root.device)):
         gpu = int(match[1])
-    elif root is not None and "timeout" not in root.tags:
-        gpu = nccl_device(root)
+    elif root is not None and root.device.startswith("pci:"):
+        index = gpu_name(subject.facts, "index", root.host, root.device[4:])
+        gpu = int(index) if index.isdigit() else None
+    elif root is not None and "timeout" not in root.tags and (device := nccl_device(root)) is not None:
+        gpu = nvml_index(subject.facts, root.host, device)
     return host, gpu, _rank(subject, root)
 
 
@@ -72,8 +78,10 @@ def host_of_rank(run: JobRun, rank: int) -> str | None:
 def _rank(subject: Subject, root: Event | None) -> int | None:
     if root is not None and "timeout" not in root.tags:
         found = _own_rank(root)
-        if found is None and (device := nccl_device(root)) is not None and root.host:
+        if found is None and root.host and (device := nccl_device(root)) is not None:
             found = device_rank(subject.facts, root.host, device)
+        if found is None and root.host and root.family != "job" and root.device.startswith("pci:"):
+            found = rank_of_address(subject.facts, root.host, root.device[4:])
         if found is not None:
             return found
     accused = [e.rank for e in subject.events if "recorder" in e.tags and e.role != "context" and e.rank is not None]

@@ -27,7 +27,7 @@ def nccl_device(event: Event) -> int | None:
 
 
 def device_rank(facts: Iterable[str], host: str, device: int) -> int | None:
-    """The global rank of a host's device by NCCL's own lines; None where they name several, or parts of the job only."""
+    """The global rank of a host's device by NCCL's own lines; None where they name several, or parts of a job."""
     world = 0
     known: dict[int, set[int]] = {}
     for fact in facts:
@@ -41,6 +41,38 @@ def device_rank(facts: Iterable[str], host: str, device: int) -> int | None:
     # 0: a line that does not tell how large its communicator is
     found = known.get(world) or (known.get(0) if known.keys() == {0} else None)
     return next(iter(found)) if found is not None and len(found) == 1 else None
+
+
+def rank_of_address(facts: Iterable[str], host: str, bdf: str) -> int | None:
+    """The global rank that ran on a GPU of a host, by NCCL's addresses (`nccl_gpu:<host>:<device>=...`)."""
+    known = [fact for fact in facts if fact.startswith((f"nccl_gpu:{host}:", "nccl_rank:", "nranks=", "world_size="))]
+    devices = {
+        int(fact[len(f"nccl_gpu:{host}:") :].partition("=")[0])
+        for fact in known
+        if fact.startswith("nccl_gpu:") and fact.rpartition("@")[2] == bdf
+    }
+    ranks = {rank for device in devices if (rank := device_rank(known, host, device)) is not None}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def nvml_index(facts: Iterable[str], host: str, device: int) -> int:
+    """The index on the host of a device as its process counts it, where NCCL told it; else the same number."""
+    prefix = f"nccl_gpu:{host}:{device}="
+    told = {fact[len(prefix) :].partition("@")[0] for fact in facts if fact.startswith(prefix)}
+    return int(told.pop()) if len(told) == 1 and all(number.isdigit() for number in told) else device
+
+
+def gpu_name(facts: Iterable[str], kind: str, host: str, bdf: str) -> str:
+    """`index`, `uuid` or `serial` of the GPU at an address of a host; "" where not known, or of several hosts."""
+    exact, loose = f"gpu_{kind}_on:{host}:{bdf}=", f"gpu_{kind}:{bdf}="
+    facts = tuple(facts)
+    if not bdf:
+        return ""
+    for prefix in (exact, loose):
+        values = {fact[len(prefix) :] for fact in facts if fact.startswith(prefix)}
+        if values:
+            return values.pop() if len(values) == 1 else ""
+    return ""
 
 
 def blamed(events: Sequence[Event]) -> tuple[str, int | None] | None:

@@ -9,9 +9,11 @@ UUID.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, raw_lines
+from pipeline.records.gpu_report import short_bdf
 from schemas.facts import NO_STAMP, Facts, Stamp
 from schemas.identity import short_host
 
@@ -40,6 +42,19 @@ _STATES = {
 }
 
 
+def _names(labels: Mapping[str, str]) -> Iterator[str]:
+    """What ties the names of one GPU, where the labels give them (not those of a part of it, MIG)."""
+    index, uuid, bdf = labels.get("gpu", ""), labels.get("UUID", ""), short_bdf(labels.get("pci_bus_id", ""))
+    if labels.get("GPU_I_ID"):
+        return
+    if index.isdigit() and uuid.startswith("GPU-"):
+        yield f"gpu_listed:{index}={uuid}"
+    if bdf and uuid.startswith("GPU-"):
+        yield f"gpu_uuid:{bdf}={uuid}"
+    if bdf and index.isdigit():
+        yield f"gpu_index:{bdf}={index}"
+
+
 class DcgmExporter:
     """A scrape, or several one after the other."""
 
@@ -55,6 +70,7 @@ class DcgmExporter:
         out = Collector(info, self.name, self.family, data)
         seen: dict[tuple[str, str], float] = {}
         hosts: set[str] = set()
+        named: set[str] = set()
         for line in raw_lines(data):
             text = line.text.rstrip()
             if not text.startswith("DCGM_FI_"):
@@ -71,6 +87,7 @@ class DcgmExporter:
             host = short_host(labels.get("Hostname") or labels.get("hostname") or "")
             uuid = labels.get("UUID", "")
             hosts.add(host)
+            named.update(_names(labels))
             if metric := _METRICS.get(m["name"]):
                 out.telemetry.add(stamp, line.offset, host, uuid or f"gpu{labels.get('gpu', '?')}", metric, value)
             what = _STATES.get(m["name"])
@@ -85,6 +102,7 @@ class DcgmExporter:
             out.matched(match(sentence, offset=line.offset, line=line.number, stamp=stamp, host=host), stamp)
         if len(hosts) == 1:
             out.host = hosts.pop()
+            out.facts.update(named)
         return out.result()
 
 

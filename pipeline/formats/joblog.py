@@ -10,7 +10,7 @@ The claim on a text is weak (0.35 for printable text, up to 0.7 with the words o
 format that knows its records better always wins. Records (JSON, XML) and binary files are never claimed.
 
 `mark` yields: `job_id`, `world_size`, `nranks`, `rank_host`, `nodelist`, `n_nodes`, `n_gpus`,
-`nproc_per_node`, `master_addr`, `rdzv_id`, `nccl_rank:<size>:<host>:<device>`,
+`nproc_per_node`, `master_addr`, `rdzv_id`, `nccl_rank:<size>:<host>:<device>`, `nccl_gpu:<host>:<device>`,
 `nccl_version`, `driver_version`, `cuda_version`, `torch_version`.
 """
 
@@ -60,7 +60,10 @@ _NCCL_INIT = re.compile(
 )
 #: The line in which a rank says that its communicator stands; the ring that its rank 0 prints; a peer that it reaches.
 _NCCL_HEAD = r"(?:^|[\s\]>])([A-Za-z0-9][\w.-]{0,120}):\d{1,9}:\d{1,9} \[(\d{1,3})\] NCCL INFO "
-_NCCL_RANK = re.compile(_NCCL_HEAD + r"\S{0,40} ?comm \S{1,40} rank (\d{1,7}) n?[Rr]anks (\d{1,7}) cudaDev ")
+_NCCL_RANK = re.compile(
+    _NCCL_HEAD + r"\S{0,40} ?comm \S{1,40} rank (\d{1,7}) n?[Rr]anks (\d{1,7}) cudaDev \d{1,4}"
+    r"(?: nvmlDev (\d{1,4}))?(?: busId ([0-9a-f]{1,12}))?"
+)
 _NCCL_RING = re.compile(_NCCL_HEAD + r"Channel 00/\d{1,3} :((?: {1,8}\d{1,7}){1,4096})$")
 _NCCL_SEND = re.compile(
     _NCCL_HEAD + r"Channel 00(?:/\d{1,3})? : (\d{1,7})\[[0-9a-f]{1,8}\] -> \d{1,7}\[[0-9a-f]{1,8}\] (?:\[send\] )?via "
@@ -142,16 +145,24 @@ def borrowed(back: LookBack) -> Stamp:
 
 
 def _device(text: str) -> dict[str, str]:
-    """`nccl_rank:<size>:<host>:<device>` = rank, as NCCL's own lines tell it. size 0: the line does not say."""
+    """`nccl_rank:<size>:<host>:<device>` = rank, as NCCL's own lines tell it; size 0: the line does not say.
+
+    `nccl_gpu:<host>:<device>` = index on the host `@` PCI address. device: as the process counts it.
+    """
+    gpu: dict[str, str] = {}
     if m := _NCCL_RANK.search(text):
         size, rank = int(m[4]), m[3]
+        if m[6]:
+            address = int(m[6], 16)  # domain, bus, device and function, four bits and up
+            bdf = f"{address >> 20 & 0xFFFF:04x}:{address >> 12 & 0xFF:02x}:{address >> 4 & 0xFF:02x}"
+            gpu = {f"nccl_gpu:{short_host(m[1])}:{m[2]}": f"{m[5] or ''}@{bdf}"}
     elif m := _NCCL_RING.search(text):
         size, rank = len(m[3].split()), "0"  # rank 0 alone prints the rings
     elif m := _NCCL_SEND.search(text):
         size, rank = 0, m[3]
     else:
         return {}
-    return {f"nccl_rank:{size}:{short_host(m[1])}:{m[2]}": rank} if size <= _NOTED else {}
+    return {**gpu, f"nccl_rank:{size}:{short_host(m[1])}:{m[2]}": rank} if size <= _NOTED else {}
 
 
 class JobLog:

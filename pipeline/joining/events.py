@@ -10,7 +10,7 @@ import bisect
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Protocol
@@ -19,6 +19,7 @@ import hostlist
 
 from classifiers.api import Meaning, Rule, Ruleset
 from pipeline.placing.clock import Shift
+from pipeline.placing.devices import Gpu, one_device, told
 from pipeline.placing.hosts import pod_nodes
 from pipeline.runs.progress import main_series, steps_after
 from schemas.facts import Facts, ProgressFact, SignalFact, SourceFact, Stamp
@@ -46,6 +47,8 @@ class ClockLike(Protocol):
     def assumed(self) -> tuple[str, ...]: ...
     @property
     def shift(self) -> Shift | None: ...
+    @property
+    def gpus(self) -> tuple[Gpu, ...]: ...
     def on(self, host: str) -> ClockLike: ...
     def utc(self, stamp: Stamp) -> tuple[int | None, float]: ...
 
@@ -67,6 +70,7 @@ class Placed:
     label: str
     back_component: str = ""
     skew: str = ""  # in words, by how much the clock that stamped it was taken to be off
+    gpu: tuple[str, ...] = ()  # the names of its GPU, as facts of a subject
 
 
 @lru_cache(maxsize=4096)
@@ -109,6 +113,7 @@ def place_signals(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Rulese
     meanings: dict[tuple[str, tuple[tuple[str, str], ...]], Meaning] = {}
     placed: list[Placed] = []
     nodes = pod_nodes(facts.fragments)
+    gpus = {clock.host: clock.gpus for clock in clocks.values() if clock.gpus}
     for fact in facts.signals:
         rule = ruleset.rules.get(fact.rule)
         if rule is None or rule.maturity == "retired":
@@ -124,25 +129,40 @@ def place_signals(facts: Facts, clocks: Mapping[str, ClockLike], ruleset: Rulese
             clock = clock.on(short_host(fact.host))
         t, unc = clock.utc(fact.first) if clock else (None, float("inf"))
         t_last, _ = clock.utc(fact.last) if clock else (None, unc)
+        hosts = _hosts(fact, fields, family, clock, nodes)
+        meaning, names = _of_gpu(meanings[memo], hosts, family, gpus)
         placed.append(
             Placed(
                 fact=fact,
                 rule=rule,
-                meaning=meanings[memo],
+                meaning=meaning,
                 t=t,
                 t_last=t_last if t_last is not None else t,
                 unc=unc,
-                hosts=_hosts(fact, fields, family, clock, nodes),
+                hosts=hosts,
                 job_id=_job_id(fields),
                 family=family,
                 root=source.root if source else "",
                 label=source.inner_paths[0] if source and source.inner_paths else fact.source_id,
                 back_component=_named_cause(meanings[memo], ruleset, fields),
                 skew=clock.shift.why if clock is not None and clock.shift is not None else "",
+                gpu=names,
             )
         )
     placed.sort(key=lambda p: p.fact.signal_id)
     return placed
+
+
+def _of_gpu(
+    meaning: Meaning, hosts: Sequence[str], family: str, gpus: Mapping[str, tuple[Gpu, ...]]
+) -> tuple[Meaning, tuple[str, ...]]:
+    """The meaning with its GPU named by address, and its other names. A job's own index is none of its host's."""
+    if len(hosts) != 1 or family == "job" or not meaning.device.startswith(("gpu:", "pci:")):
+        return meaning, ()
+    known = gpus.get(hosts[0], ())
+    device = one_device(meaning.device, known)
+    names = next((told(hosts[0], gpu) for gpu in known if gpu.device == device), ())
+    return (meaning if device == meaning.device else replace(meaning, device=device)), names
 
 
 def _named_cause(meaning: Meaning, ruleset: Ruleset, fields: Mapping[str, str]) -> str:

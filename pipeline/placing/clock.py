@@ -16,6 +16,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from pipeline.errors import PipelineError
+from pipeline.placing.devices import Gpu
 from schemas.facts import Stamp
 
 SECOND = 1_000_000
@@ -159,6 +160,7 @@ class Clock:
     first. doubt_s: uncertainty of a stamp of this source. method: `explicit`, `zone assumed`, `year assumed`, `date
     assumed`, `boot-relative`, `none`: the weakest step that its stamps need. assumed: what was assumed, in words.
     shift: of the clock that wrote the stamps; by_host: of the hosts whose stamps those of its lines are (`on`).
+    gpus: of the host, by all their names.
     """
 
     host: str = ""
@@ -172,6 +174,7 @@ class Clock:
     anchor_doubt_s: float = 1.0
     shift: Shift | None = None
     by_host: tuple[tuple[str, Shift], ...] = ()
+    gpus: tuple[Gpu, ...] = ()
 
     def on(self, host: str) -> Clock:
         """The clock of the lines of one host (a short name), in a log of several."""

@@ -42,6 +42,8 @@ def test_disk(printed: str, same: str) -> None:
         ({"gpu": "3"}, "gpu:3"),
         ({"gpu": "GPU-3"}, "gpu:3"),
         ({"gpu": "0000:4D:00.0"}, "pci:0000:4d:00"),
+        ({"uuid": "GPU-5c1d7e02-1111-2222-3333-444400000003"}, "gpu:GPU-5c1d7e02-1111-2222-3333-444400000003"),
+        ({"uuid": "MIG-5c1d7e02-1111-2222-3333-444400000003"}, ""),
         ({"hca": "mlx5_4:1"}, "nic:mlx5_4"),
         ({"nic": "ens2f0np0"}, "nic:ens2f0np0"),
         ({"disk": "nvme2n1"}, "disk:nvme2"),
