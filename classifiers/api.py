@@ -140,3 +140,14 @@ class Scorer(Protocol):
 
     def opinion(self, texts: Sequence[str]) -> Opinion | None:
         """What the lines (in order of time) say; None for no line."""
+
+
+class Ranker(Protocol):
+    """A model that ranks candidate causes by the shape of their evidence. Pure."""
+
+    @property
+    def version(self) -> str:
+        """Number of the model, as decisions store it after the text model's."""
+
+    def probabilities(self, rows: Sequence[Sequence[float]]) -> list[float]:
+        """For each candidate of one subject (its features in order), that it is the cause; they sum to 1 at most."""

@@ -1,13 +1,43 @@
-"""Whether confidences mean what they say: expected calibration error, and coverage against precision."""
+"""Whether confidences mean what they say: the curve from the rules' score to a probability, expected calibration
+error, and coverage against precision.
+
+The curve is fitted, not judged: `faultbeam train --evidence` writes it into the card of its model, and a test holds
+RULE_CURVE equal to the shipped card. See `classifiers.models.evidence_model.rule_curve`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 #: Bins of equal width between 0 and 1.
 BINS = 10
 _RESAMPLES = 400
+#: (score of the rules, probability that a reviewer accepts the answer), straight lines between.
+RULE_CURVE = (
+    (0.0, 0.0),
+    (0.1, 0.1),
+    (0.2, 0.2),
+    (0.3, 0.52),
+    (0.35, 0.7),
+    (0.45, 0.73),
+    (0.55, 0.95),
+    (0.65, 0.96),
+    (0.75, 0.97),
+    (0.85, 0.98),
+    (0.97, 0.98),
+)
+#: No answer is surer than this: labels have errors too.
+SUREST = 0.97
+
+
+def probability(score: float) -> float:
+    """How likely an answer of the rules with this score is acceptable. Rounded to three places."""
+    for (x0, y0), (x1, y1) in pairwise(RULE_CURVE):
+        if score <= x1:
+            return round(min(SUREST, y0 + (y1 - y0) * max(0.0, score - x0) / (x1 - x0)), 3)
+    return SUREST
 
 
 @dataclass(frozen=True, slots=True)

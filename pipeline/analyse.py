@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from classifiers.api import Ruleset
 from classifiers.engine import decide
+from classifiers.evidence.shipped import ranker_for
 from classifiers.text.shipped import scorer_for
 from pipeline.joining.join import join
 from pipeline.placing.place import Clock, place
@@ -40,9 +41,10 @@ def analyse(facts: Facts, ruleset: Ruleset, settings: Settings) -> Analysis:
 
 
 def decide_all(subjects: Sequence[Subject], settings: Settings, rules_version: int) -> list[Decision]:
-    """Decisions of a batch of subjects, in the subjects' order. The model is the one that the settings name."""
-    scorer = scorer_for(settings.model) if settings.opinions != "rules" else None
-    return [decide(subject, settings, rules_version, scorer) for subject in subjects]
+    """Decisions of a batch of subjects, in the subjects' order. The models are those that the settings name."""
+    scorer = scorer_for(settings.model) if settings.opinions in ("all", "text") else None
+    ranker = ranker_for(settings.model) if settings.opinions in ("all", "evidence") else None
+    return [decide(subject, settings, rules_version, scorer, ranker) for subject in subjects]
 
 
 def ordered(decisions: Sequence[Decision]) -> list[Decision]:

@@ -1,20 +1,28 @@
 """The arbiter: whether a model is asked, with which lines, and what becomes of its opinion. Pure.
 
-A model is asked exactly when no strong rule decides: the chosen candidate weighs less than DECIDED, or all candidates
-rest on generic failure lines. It never overrides a strong rule that is sure enough to answer, and it is not asked
-whether anything was interrupted. Where rule and model differ, both are shown. A prior speaks only where two weak
+The text model is asked exactly when no strong rule decides: the chosen candidate weighs less than DECIDED, or all
+candidates rest on generic failure lines. It never overrides a strong rule that is sure enough to answer, and it is not
+asked whether anything was interrupted. Where rule and model differ, both are shown. A prior speaks only where two weak
 opinions are equally good.
+
+The evidence model is asked about every answer, whoever gave it: its probability is the confidence. It takes an answer
+back where that is below the threshold, and puts another candidate in its place where it is surer of it by MARGIN,
+unless an explicit statement decided. It gives no answer where rules and text model give none. Without it, the
+confidence of an answer of the rules is their score by a fitted curve (`classifiers.calibration.probability`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from classifiers.api import Opinion, Scorer
+from classifiers.api import Opinion, Ranker, Scorer
+from classifiers.calibration import SUREST, probability
 from classifiers.engine.candidates import Candidate
 from classifiers.engine.choose import CEILING
+from classifiers.engine.evidence import rows
 from classifiers.engine.explain import before
+from classifiers.engine.outcome import Outcome
 from classifiers.engine.resolve import cleared
 from classifiers.priors import prior_of
 from schemas.settings import Settings
@@ -25,6 +33,10 @@ from schemas.taxonomy import is_named
 DECIDED = 0.5
 #: Opinions whose confidences differ by no more than this are equally good.
 TIE = 0.05
+#: How much surer of another candidate the evidence model has to be to put it first.
+MARGIN = 0.1
+#: Alternatives below this are not worth a line.
+LEAST = 0.01
 #: Lines given to a model.
 LINES = 12
 #: Exit by SIGKILL. The line only repeats the command; who killed it stands elsewhere or nowhere: nothing to read.
@@ -41,6 +53,7 @@ class Verdict:
     others: tuple[tuple[str, float], ...]
     decided_by: str  # rule | model | rule+model
     opinion: Opinion | None = None
+    evidence: tuple[str, float] | None = None  # component that the evidence model prefers, with its probability
 
 
 def undecided(ranked: Sequence[Candidate]) -> bool:
@@ -75,7 +88,116 @@ def excerpt(events: Sequence[Event], *, everything: bool = False) -> tuple[Event
     return tuple(first.values())[:LINES]
 
 
+def asked(
+    subject: Subject, ranked: Sequence[Candidate], scorer: Scorer | None, *, alone: bool = False
+) -> tuple[tuple[Event, ...], Opinion | None]:
+    """The lines that the text model is given and what it says; no opinion where it is not to be asked.
+
+    alone: it is asked whatever the rules say (to measure it).
+    """
+    if scorer is None or not (alone or undecided(ranked)):
+        return (), None
+    lines = excerpt(subject.events, everything=alone)
+    if not alone and all(e.signal in _KILLED for e in lines):
+        return lines, None
+    return lines, scorer.opinion([e.text for e in lines])
+
+
 def arbitrate(
+    subject: Subject,
+    result: Outcome,
+    ranked: Sequence[Candidate],
+    sure: float,
+    others: Sequence[tuple[str, float]],
+    settings: Settings,
+    scorer: Scorer | None,
+    ranker: Ranker | None = None,
+) -> Verdict:
+    """One answer from the ranked candidates and, where they are to be asked, the models. Rounded before thresholds.
+
+    sure: the rules' score of the first candidate; others: (component, score) of its rivals.
+    """
+    if settings.opinions == "evidence":
+        return _by_evidence(subject, result, ranked, settings, ranker)
+    said = _said(subject, ranked, sure, others, settings, scorer)
+    if settings.opinions == "text":
+        return said
+    if ranker is None:
+        return _by_curve(said)
+    return _weighed(subject, result, ranked, said, settings, ranker)
+
+
+def _by_curve(said: Verdict) -> Verdict:
+    """The verdict with the rules' score as a probability; rivals share what is left as they did."""
+    if said.decided_by != "rule":
+        return said
+    p = probability(said.confidence)
+    return replace(said, confidence=p, others=_rescaled(said.others, said.confidence, p))
+
+
+def _rescaled(pairs: Sequence[tuple[str, float]], score: float, p: float) -> tuple[tuple[str, float], ...]:
+    part = (1 - p) / (1 - score) if score < 1 else 1.0
+    return tuple((name, q) for name, w in pairs if (q := round(min(1 - p, w * part), 3)) >= LEAST)
+
+
+def _by_evidence(
+    subject: Subject, result: Outcome, ranked: Sequence[Candidate], settings: Settings, ranker: Ranker | None
+) -> Verdict:
+    """The evidence model alone: of the rules' candidates the one whose evidence looks most like a cause."""
+    found = rows(subject, result, ranked)
+    if ranker is None or not found:
+        return Verdict(None, 0.0, (), "model")
+    chances = ranker.probabilities([row.values for row in found])
+    best = max(range(len(found)), key=lambda i: (round(chances[i], 9), -i))
+    p = round(min(SUREST, chances[best]), 3)
+    others = _merged([(r.component, round(q, 3)) for r, q in zip(found, chances, strict=True) if q >= LEAST], "")
+    name = found[best].component
+    return Verdict(
+        found[best].candidate if p >= settings.threshold else None,
+        p,
+        tuple(pair for pair in others if pair[0] != name),
+        "model",
+        evidence=(name, p),
+    )
+
+
+def _weighed(
+    subject: Subject,
+    result: Outcome,
+    ranked: Sequence[Candidate],
+    said: Verdict,
+    settings: Settings,
+    ranker: Ranker,
+) -> Verdict:
+    """What rules and text model say, weighed by the evidence model; see the module."""
+    found = rows(subject, result, ranked, said.opinion)
+    chances = dict(zip((r.component for r in found), ranker.probabilities([r.values for r in found]), strict=True))
+    top = said.top
+    if top is None or top.component not in chances:
+        return _by_curve(said)
+    best = max(found, key=lambda r: (round(chances[r.component], 9), r.component == top.component, r.component))
+    chosen, decided_by = top, said.decided_by
+    if (
+        best.candidate is not None
+        and best.component != top.component
+        and not top.final
+        and chances[best.component] - chances[top.component] >= MARGIN
+    ):
+        chosen, decided_by = best.candidate, "model"
+    p = round(min(SUREST, chances[chosen.component]), 3)
+    mentioned = _rescaled([o for o in said.others if o[0] not in chances], said.confidence, p)
+    rivals = [(name, round(q, 3)) for name, q in chances.items() if q >= LEAST]
+    return Verdict(
+        chosen if p >= settings.threshold else None,
+        p,
+        _merged([*rivals, *mentioned], chosen.component),
+        decided_by,
+        said.opinion,
+        (best.component, round(min(SUREST, chances[best.component]), 3)),
+    )
+
+
+def _said(
     subject: Subject,
     ranked: Sequence[Candidate],
     sure: float,
@@ -83,19 +205,17 @@ def arbitrate(
     settings: Settings,
     scorer: Scorer | None,
 ) -> Verdict:
-    """One answer from the ranked candidates and, where it is to be asked, the model. Rounded before thresholds."""
+    """What rules and text model say; the confidence of an answer of the rules is their score."""
     prior = prior_of(settings.prior, scorer.prior if scorer is not None else {})
     top = ranked[0] if ranked and is_named(ranked[0].component) else None
     alone = settings.opinions == "text"
     if top is not None and prior and not alone:
         top, sure = _broken_tie(ranked, top, sure, prior)
-    by_rule = Verdict(top if sure >= settings.threshold else None, sure, tuple(others), "rule")
-    if scorer is None or not (alone or undecided(ranked)):
+    enough = probability(sure) >= settings.threshold
+    by_rule = Verdict(top if enough else None, sure, tuple(others), "rule")
+    lines, opinion = asked(subject, ranked, scorer, alone=alone)
+    if opinion is None and not (alone and scorer is not None):
         return by_rule
-    lines = excerpt(subject.events, everything=alone)
-    if not alone and all(e.signal in _KILLED for e in lines):
-        return by_rule
-    opinion = scorer.opinion([e.text for e in lines])
     if opinion is None or not is_named(opinion.component):
         return Verdict(None, 0.0, (), "model") if alone else by_rule
     needed = max(settings.threshold, settings.model_threshold)
@@ -104,14 +224,12 @@ def arbitrate(
         agreed = opinion.confidence >= needed
         return Verdict(spoken if agreed else None, opinion.confidence, _shown(opinion, ()), "model", opinion)
     if top.component == opinion.component:
-        both = round(min(CEILING, max(sure, opinion.confidence)), 3)
-        if both < (settings.threshold if sure >= settings.threshold else needed):
+        both = round(min(CEILING, max(probability(sure), opinion.confidence)), 3)
+        if not enough and opinion.confidence < needed:
             return by_rule
         return Verdict(top, both, _shown(opinion, others, top.component), "rule+model", opinion)
     strong = top.root is None or top.root.strength != "weak"
-    overrides = opinion.confidence >= needed and (
-        sure < settings.threshold or (not strong and _wins(opinion, top, sure, prior))
-    )
+    overrides = opinion.confidence >= needed and (not enough or (not strong and _wins(opinion, top, sure, prior)))
     if overrides:
         rule = (top.component, round(min(sure, 1 - opinion.confidence), 3))
         return Verdict(spoken, opinion.confidence, _shown(opinion, (rule,)), "model", opinion)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from classifiers.api import Scorer
+from classifiers.api import Ranker, Scorer
+from classifiers.calibration import probability
 from classifiers.engine import advice
 from classifiers.engine.arbiter import Verdict, arbitrate
 from classifiers.engine.candidates import Candidate
-from classifiers.engine.choose import confidence, gather, rank
-from classifiers.engine.explain import before, believed, linked
+from classifiers.engine.explain import before, linked
 from classifiers.engine.first import first_failing
-from classifiers.engine.outcome import Outcome, outcome
+from classifiers.engine.outcome import Outcome
 from classifiers.engine.ranks import gpu_name
 from classifiers.engine.resolve import cleared, resolve
+from classifiers.engine.weigh import weigh
 from schemas.identity import digest, incident_id
 from schemas.settings import Settings
 from schemas.subject import ASSUMED, Decision, Event, EvidenceItem, Subject
@@ -24,40 +25,50 @@ from schemas.taxonomy import NCCL_TIMEOUT, UNKNOWN, is_named
 MAX_EVIDENCE = 60
 
 
-def decide(subject: Subject, settings: Settings, rules_version: int = 0, scorer: Scorer | None = None) -> Decision:
+def decide(
+    subject: Subject,
+    settings: Settings,
+    rules_version: int = 0,
+    scorer: Scorer | None = None,
+    ranker: Ranker | None = None,
+) -> Decision:
     """The decision for one subject. Equal subjects give equal decisions, whatever the order of their events.
 
-    scorer: a model that is asked where no strong rule decides (see `classifiers.engine.arbiter`).
+    scorer: a text model that is asked where no strong rule decides; ranker: an evidence model that is asked how likely
+    the answer is (see `classifiers.engine.arbiter`).
     """
-    made = _decide(subject, settings, rules_version, scorer)
-    return made if scorer is None else replace(made, model_version=scorer.version)
+    made = _decide(subject, settings, rules_version, scorer, ranker)
+    version = ".".join(m.version for m in (scorer, ranker) if m is not None)
+    return made if not version else replace(made, model_version=version)
 
 
-def _decide(subject: Subject, settings: Settings, rules_version: int, scorer: Scorer | None) -> Decision:
-    subject = replace(subject, events=believed(subject.events))
-    result = outcome(subject)
+def _decide(
+    subject: Subject, settings: Settings, rules_version: int, scorer: Scorer | None, ranker: Ranker | None
+) -> Decision:
+    weighed = weigh(subject)
+    subject, result, ranked = weighed.subject, weighed.result, weighed.ranked
     if not result.interrupted:
         return _quiet(subject, result, rules_version)
-    ranked = rank(gather(subject, result), result, hang_seen=_timed_out_before_end(subject))
-    sure, others = confidence(ranked)
-    verdict = arbitrate(subject, ranked, sure, others, settings, scorer)
+    verdict = arbitrate(subject, result, ranked, weighed.sure, weighed.others, settings, scorer, ranker)
     top = verdict.top
     if top is None:
-        return _unknown(subject, result, ranked, verdict.confidence, rules_version)
+        made = _unknown(subject, result, ranked, verdict.confidence, rules_version)
+        return replace(made, why=_asked(made, verdict)) if verdict.evidence is not None else made
     made = _build(subject, result, top, top.component, top.cause, verdict.confidence, verdict.others, rules_version)
-    return made if verdict.opinion is None else replace(made, decided_by=verdict.decided_by, why=_asked(made, verdict))
+    return replace(made, decided_by=verdict.decided_by, why=_asked(made, verdict))
 
 
 def _asked(made: Decision, verdict: Verdict) -> tuple[str, ...]:
-    """The reasoning with what the model said."""
-    said = verdict.opinion
-    return made.why if said is None else (*made.why, f"text model: {said.component} ({said.confidence:.2f})")
-
-
-def _timed_out_before_end(subject: Subject) -> bool:
-    cancel = [e for e in subject.events if "cancel" in e.tags]
-    timeouts = [e for e in subject.events if "timeout" in e.tags and not cleared(e)]
-    return any(not any(before(c, t) is True for c in cancel) for t in timeouts)
+    """The reasoning with what the models said."""
+    text = (
+        ()
+        if verdict.opinion is None
+        else (f"text model: {verdict.opinion.component} ({verdict.opinion.confidence:.2f})",)
+    )
+    evidence = (
+        () if verdict.evidence is None else (f"evidence model: {verdict.evidence[0]} ({verdict.evidence[1]:.2f})",)
+    )
+    return (*made.why, *text, *evidence)
 
 
 def _unknown(
@@ -66,7 +77,7 @@ def _unknown(
     timeouts = [e for e in subject.events if "timeout" in e.tags and not cleared(e)]
     name = NCCL_TIMEOUT if timeouts else UNKNOWN
     cause = "nccl_watchdog_timeout" if timeouts else "no_cause_found"
-    others = [(c.component, round(min(c.weight, 0.34), 3)) for c in ranked[:3] if is_named(c.component)]
+    others = [(c.component, round(min(probability(c.weight), 0.49), 3)) for c in ranked[:3] if is_named(c.component)]
     unique = list(dict.fromkeys(others))
     return _build(
         subject, result, None, name, cause, round(min(0.9, 1 - sure), 3), unique, rules_version, tuple(timeouts)

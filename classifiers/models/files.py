@@ -61,27 +61,37 @@ def card_of(trained: Trained, arrays: bytes, version: int, more: Mapping[str, An
         "temperature": round(trained.temperature, 4),
         "classes": [list(c) for c in trained.classes],
         "held_out_templates": scores,
-        "libraries": {"scikit-learn": sklearn.__version__, "numpy": np.__version__, "skops": skops.__version__},
+        "libraries": libraries(),
         **more,
     }
 
 
 def write_model(folder: Path, trained: Trained, version: int, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the three files of a model; returns its card."""
+    """Write the three files of a text model; returns its card."""
     arrays = arrays_of(trained)
     card = card_of(trained, arrays, version, more)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as scratch:
-        new = Path(scratch)
-        skops.io.dump(trained.pipeline, new / PIPELINE, compression=zipfile.ZIP_DEFLATED)
-        (new / ARRAYS).write_bytes(arrays)
-        (new / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        for name in (PIPELINE, ARRAYS, CARD):
-            os.replace(new / name, folder / name)  # noqa: PTH105 - replaces on every platform
+    write_files(folder, trained.pipeline, ARRAYS, arrays, card)
     return card
 
 
-def load_pipeline(folder: Path) -> Any:  # noqa: ANN401 - scikit-learn ships no types
+def write_files(folder: Path, pipeline: object, name: str, arrays: bytes, card: Mapping[str, Any]) -> None:
+    """Write pipeline, arrays (under `name`) and card of any model; see the module."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as scratch:
+        new = Path(scratch)
+        skops.io.dump(pipeline, new / PIPELINE, compression=zipfile.ZIP_DEFLATED)
+        (new / name).write_bytes(arrays)
+        (new / CARD).write_text(json.dumps(card, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        for written in (PIPELINE, name, CARD):
+            os.replace(new / written, folder / written)  # noqa: PTH105 - replaces on every platform
+
+
+def libraries() -> dict[str, str]:
+    """Versions of what a model was made with."""
+    return {"scikit-learn": sklearn.__version__, "numpy": np.__version__, "skops": skops.__version__}
+
+
+def load_pipeline(folder: Path, what: str = "a text model") -> Any:  # noqa: ANN401 - scikit-learn ships no types
     """The scikit-learn pipeline of a model. `ModelError` for a file that is damaged or holds anything unexpected."""
     path = folder / PIPELINE
     try:
@@ -99,7 +109,7 @@ def load_pipeline(folder: Path) -> Any:  # noqa: ANN401 - scikit-learn ships no 
         AttributeError,
         RuntimeError,
     ) as error:
-        msg = f"{path}: is no pipeline of a text model ({type(error).__name__}: {error}); faultbeam train writes one"
+        msg = f"{path}: is no pipeline of {what} ({type(error).__name__}: {error}); faultbeam train writes one"
         raise ModelError(msg) from error
-    msg = f"{path}: holds {foreign[0]}, which a text model does not need; it was not loaded"
+    msg = f"{path}: holds {foreign[0]}, which {what} does not need; it was not loaded"
     raise ModelError(msg)

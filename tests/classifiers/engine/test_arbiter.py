@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
 
 from classifiers.api import Opinion
+from classifiers.calibration import probability
 from classifiers.engine import decide
-from classifiers.engine.arbiter import excerpt
+from classifiers.engine.arbiter import MARGIN, excerpt
+from classifiers.engine.evidence import NAMES
 from classifiers.priors import PriorError
 from schemas.settings import Settings
 from schemas.subject import Decision, Event, Subject
@@ -63,7 +66,8 @@ def test_a_surer_model_outweighs_a_generic_line_and_the_rule_is_shown():
 def test_a_model_that_is_not_sure_enough_is_only_shown():
     d = answer(subject(UNKNOWN_ERROR), thinks("dependency", 0.54))
     assert (d.component, d.decided_by) == ("software.bug", "rule")
-    assert ("dependency", 0.54) in d.alternatives
+    assert [name for name, _ in d.alternatives] == ["dependency"]
+    assert d.alternatives[0][1] == pytest.approx(1 - d.confidence, abs=0.01), "what the answer leaves, and not more"
     lower = answer(subject(UNKNOWN_ERROR), thinks("dependency", 0.54), model_threshold=0.5)
     assert (lower.component, lower.decided_by) == ("dependency", "model")
 
@@ -170,3 +174,86 @@ def test_a_bare_kill_is_not_for_a_model_to_read():
     assert (d.component, d.decided_by) == ("unknown", "rule")
     assert scorer.asked == []
     assert answer(subject(killed, UNKNOWN_ERROR), thinks("dependency", 0.9)).component == "dependency"
+
+
+@dataclass
+class Ranks:
+    """An evidence model that gives the same chances to every subject's candidates, in the rules' order."""
+
+    chances: tuple[float, ...]
+    version: str = "3"
+    asked: list[list[tuple[float, ...]]] = field(default_factory=list)
+
+    def probabilities(self, rows: Sequence[Sequence[float]]) -> list[float]:
+        self.asked.append([tuple(row) for row in rows])
+        return list(self.chances[: len(rows)])
+
+
+def ranked(s: Subject, chances: Sequence[float], scorer: Fixed | None = None, **settings: object) -> Decision:
+    return decide(s, Settings(**settings), 7, scorer, Ranks(tuple(chances)))
+
+
+DISK = event("disk_gone", "host.ssd", -3, family="syslog", device="disk:sda")
+CARD = event("xid.79", "gpu.device", 0, device="pci:0000:01:00")
+
+
+def test_the_evidence_model_says_how_sure_an_answer_is():
+    d = ranked(subject(CARD, DISK), (0.71, 0.2))
+    assert (d.component, d.confidence, d.decided_by, d.model_version) == ("host.ssd", 0.71, "rule", "3")
+    assert d.alternatives == (("gpu.device", 0.2),)
+    assert d.why[-1] == "evidence model: host.ssd (0.71)"
+    assert ranked(subject(CARD, DISK), (0.71, 0.2), thinks("dependency", 0.9)).model_version == "7.3"
+
+
+def test_an_answer_below_the_threshold_is_taken_back():
+    d = ranked(subject(CARD), (0.49,))
+    assert (d.component, d.confidence) == ("unknown", 0.51)
+    assert "evidence model: gpu.device (0.49)" in d.why
+    assert ranked(subject(CARD), (0.49,), threshold=0.4).component == "gpu.device"
+    assert ranked(subject(CARD), (0.79,), threshold=0.8).component == "unknown"
+
+
+def test_another_candidate_goes_first_only_by_a_margin():
+    assert ranked(subject(CARD, DISK), (0.5, 0.5 + MARGIN / 2)).component == "host.ssd"
+    d = ranked(subject(CARD, DISK), (0.2, 0.7))
+    assert (d.component, d.confidence, d.decided_by) == ("gpu.device", 0.7, "model")
+    assert ("host.ssd", 0.2) in d.alternatives
+    assert [i.event.id for i in d.evidence if i.role == "root"] == [CARD.id]
+
+
+def test_an_explicit_statement_is_not_put_aside():
+    stopped = subject(CARD, run=run(state="PREEMPTED", exit_code=None))
+    d = ranked(stopped, (0.6, 0.9))
+    assert (d.component, d.confidence) == ("scheduler.preempted", 0.6)
+
+
+def test_the_evidence_model_makes_no_answer_and_no_incident():
+    assert ranked(subject(WORDS), (0.99,)).component == "unknown"
+    model = Ranks((0.99,))
+    done = subject(CARD, run=run(state="COMPLETED", success=True, exit_code=0))
+    assert not decide(done, Settings(), 7, None, model).incident
+    assert model.asked == []
+
+
+def test_the_evidence_alone_can_be_measured():
+    d = ranked(subject(CARD, DISK), (0.3, 0.6), opinions="evidence")
+    assert (d.component, d.confidence, d.decided_by) == ("gpu.device", 0.6, "model")
+    assert d.alternatives == (("host.ssd", 0.3),)
+    assert ranked(subject(CARD, DISK), (0.3, 0.4), opinions="evidence").component == "unknown"
+    assert decide(subject(CARD), Settings(opinions="evidence"), 7).component == "unknown"
+
+
+def test_rows_do_not_depend_on_the_order_of_events():
+    a, b = Ranks((0.5, 0.3, 0.1)), Ranks((0.5, 0.3, 0.1))
+    decide(subject(CARD, DISK, UNKNOWN_ERROR), Settings(), 7, None, a)
+    decide(subject(UNKNOWN_ERROR, DISK, CARD), Settings(), 7, None, b)
+    assert a.asked == b.asked
+    assert {len(row) for row in a.asked[0]} == {len(NAMES)}
+
+
+def test_the_rules_score_is_shown_as_a_probability():
+    """Never falling, and an answer at the default threshold is more likely right than not."""
+    scores = [probability(n / 100) for n in range(101)]
+    assert all(a <= b for a, b in pairwise(scores))
+    assert 0.0 <= scores[0] < scores[29] < Settings().threshold <= scores[35]
+    assert max(scores) == 0.97

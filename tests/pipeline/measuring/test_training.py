@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from classifiers.corpus import COLUMNS, CorpusError, load_corpus
+from classifiers.evidence import shipped as evidence
 from classifiers.text.shipped import SHIPPED, ModelError, load_scorer, read_card
 from pipeline.diagnose import diagnose
 from pipeline.measuring.training import TrainingError, train_model
@@ -17,6 +18,8 @@ from schemas.settings import Settings
 from sql.store import open_store
 from tests.pipeline.cli.conftest import run
 
+#: Number of the evidence model in use, which stands after the text model's.
+EVIDENCE = evidence.read_card(evidence.SHIPPED)["version"]
 LINE = "acme.errors.GizmoError: the gizmo of the shared hall went blue on all of its sides"
 LOG = (
     "iteration 1/9 | loss 2.1\niteration 2/9 | loss 2.0\nTraceback (most recent call last):\n"
@@ -83,7 +86,7 @@ def test_labels_teach_the_model_and_count_as_a_prior(tmp_path: Path, small: Path
     assert opinion is not None
     assert opinion.component == "gpu.sdc"
     again = diagnose([job], Settings(model=str(out), model_threshold=0.3)).decisions[0]
-    assert (again.component, again.model_version) == ("gpu.sdc", str(result.version))
+    assert (again.component, again.model_version) == ("gpu.sdc", f"{result.version}.{EVIDENCE}")
 
 
 def test_the_same_data_leave_the_model_as_it_is(tmp_path: Path, small: Path):
@@ -170,7 +173,7 @@ def test_one_model_speaks_in_every_path(tmp_path: Path, job: Path, warehouse: st
     assert direct.decided_by == "model"
     for name in ("component", "cause", "confidence", "decided_by", "alternatives", "model_version", "why"):
         assert getattr(stored, name) == getattr(direct, name)
-    assert stored.model_version == str(read_card(SHIPPED)["version"])
+    assert stored.model_version == f"{read_card(SHIPPED)['version']}.{EVIDENCE}"
 
 
 def test_the_command_says_what_came_of_it(tmp_path: Path, small: Path):
