@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, delete, select, tuple_
+from sqlalchemy import Connection, delete, select
 
 from schemas.facts import CELL, SignalFact
 from sql.dialect import batches, upsert
@@ -51,16 +51,16 @@ def count_lines(
     """
     if not any(signal.seen for signal in signals):
         return tuple(signals)
-    new: dict[Key, set[int]] = defaultdict(set)
+    by_source: dict[str, dict[Key, set[int]]] = defaultdict(lambda: defaultdict(set))
     for signal in signals:
         for address in signal.seen:
-            new[signal.signal_id, address // CELL].add(address)
+            by_source[signal.source_id][signal.signal_id, address // CELL].add(address)
     sizes: dict[Key, int] = {}
     statement = upsert(signal_lines, connection.dialect.name)
-    for keys in batches(sorted(new), _KEYS):
-        known = _known(connection, cluster, keys)
+    for _, new in sorted(by_source.items()):
+        known = _known(connection, cluster, new)
         rows = []
-        for key in keys:
+        for key in sorted(new):
             old = known.get(key, set())
             union = old | new[key]
             sizes[key] = len(union)
@@ -74,8 +74,8 @@ def count_lines(
                         "changed_us": now_us,
                     }
                 )
-        if rows:
-            connection.execute(statement, rows)
+        for chunk in batches(rows):
+            connection.execute(statement, chunk)
     return tuple(_counted(signal, sizes) if signal.seen else signal for signal in signals)
 
 
@@ -87,11 +87,18 @@ def _counted(signal: SignalFact, sizes: dict[Key, int]) -> SignalFact:
 
 
 def _known(connection: Connection, cluster: str, keys: Collection[Key]) -> dict[Key, set[int]]:
+    """The sets of these keys, and perhaps others between them: lines of one source come in order, mostly."""
     table = signal_lines.c
-    query = select(table.signal_id, table.cell, table.lines).where(
-        table.cluster == cluster, tuple_(table.signal_id, table.cell).in_(list(keys))
-    )
-    return {(signal_id, cell): unpack_lines(data, cell) for signal_id, cell, data in connection.execute(query)}
+    cells = [cell for _, cell in keys]
+    found: dict[Key, set[int]] = {}
+    for ids in batches(sorted({signal_id for signal_id, _ in keys}), _KEYS):
+        query = select(table.signal_id, table.cell, table.lines).where(
+            table.cluster == cluster, table.signal_id.in_(ids), table.cell.between(min(cells), max(cells))
+        )
+        for signal_id, cell, data in connection.execute(query):
+            if (signal_id, cell) in keys:
+                found[signal_id, cell] = unpack_lines(data, cell)
+    return found
 
 
 def forget_lines(connection: Connection, cluster: str, before_us: int) -> int:

@@ -42,9 +42,9 @@ class Kept:
     """The facts of one cluster, and what was concluded from them last. Filled by `refresh`.
 
     fragments, progress and run_signals stand by source. clock_marks, runs, episodes (key -> host and times),
-    provisional and subjects (keys) are what the warehouse holds. clocks, decided (sources as they were), pods and
-    special (signals that name jobs, or are of switches) are of the last conclusion of this process,
-    empty before it.
+    provisional and subjects (keys), and oldest_rules (the oldest ruleset of an answer) are what the warehouse holds.
+    clocks, decided (sources as they were), pods and special (signals that name jobs, or are of switches) are of the
+    last conclusion of this process, empty before it.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -61,6 +61,7 @@ class Kept:
         self.episodes: dict[str, tuple[str, Span | None]] = {}
         self.provisional: frozenset[str] = frozenset()
         self.subjects: frozenset[str] = frozenset()
+        self.oldest_rules: int | None = None
         self.decided: dict[str, SourceFact] = {}
         self.pods: dict[str, str] | None = None
         self.special: Special | None = None
@@ -143,12 +144,13 @@ class Kept:
         self.clock_marks = clock_marks(connection, cluster)
         self.runs = read_runs(connection, cluster)
         spans, _ = read_spans(connection, cluster)
-        query = select(d.subject_key, d.subject_host, d.provisional).where(d.cluster == cluster)
+        query = select(d.subject_key, d.subject_host, d.provisional, d.rules_version).where(d.cluster == cluster)
         rows = [row for row in connection.execute(query) if not row[0].startswith(TICKETS)]
-        self.subjects = frozenset(key for key, _, _ in rows)
-        self.provisional = frozenset(key for key, _, provisional in rows if provisional)
+        self.subjects = frozenset(row[0] for row in rows)
+        self.provisional = frozenset(key for key, _, provisional, _ in rows if provisional)
+        self.oldest_rules = min((row[3] for row in rows), default=None)
         runs = {run.run_key for run in self.runs}
-        self.episodes = {key: (host, spans.get(key)) for key, host, _ in rows if key not in runs}
+        self.episodes = {key: (host, spans.get(key)) for key, host, _, _ in rows if key not in runs}
 
 
 def _signals(connection: Connection, cluster: str, source_ids: Collection[str]) -> tuple[SignalFact, ...]:

@@ -93,9 +93,22 @@ class Decider:
 
         at_us: the time that tells provisional from final answers, microseconds UTC: event time of a stream, or now.
         """
+        return self._decide(frozenset(source_ids), at_us, everything=False)
+
+    def decide_pending(self, at_us: int) -> Decided:
+        """The periodic pass: everything that is not decided yet, whoever loaded it, and what has become final.
+
+        Subjects are all decided again where a stored answer is of an older ruleset.
+        """
+        with self._lock, self.store.reading() as connection:
+            self._kept.refresh(connection)
+            undecided, oldest = frozenset(self._kept.undecided()), self._kept.oldest_rules
+        return self._decide(undecided, at_us, everything=oldest is not None and oldest < self.ruleset.number)
+
+    def _decide(self, named: frozenset[str], at_us: int, *, everything: bool) -> Decided:
         with self._lock:
             for _ in range(_TRIES):
-                done = self._once(frozenset(source_ids), at_us)
+                done = self._once(named, at_us, everything=everything)
                 if done is not None:
                     return done
         msg = (
@@ -104,19 +117,7 @@ class Decider:
         )
         raise DecidingError(msg)
 
-    def decide_pending(self, at_us: int) -> Decided:
-        """The periodic pass: everything that is not decided yet, whoever loaded it, and what has become final.
-
-        Subjects are all decided again where the stored answers are of another ruleset.
-        """
-        return self.decide(self._all_undecided(), at_us)
-
-    def _all_undecided(self) -> Collection[str]:
-        with self._lock, self.store.reading() as connection:
-            self._kept.refresh(connection)
-            return self._kept.undecided()
-
-    def _once(self, named: frozenset[str], at_us: int) -> Decided | None:
+    def _once(self, named: frozenset[str], at_us: int, *, everything: bool) -> Decided | None:
         """One try; None where somebody else wrote meanwhile."""
         kept, stages = self._kept, Stages()
         with self.store.reading() as connection:
@@ -126,9 +127,9 @@ class Decider:
         touched = {sid for sid in undecided if sid in named or kept.marks[sid].changed_us <= settled}
         overdue = self._overdue(at_us)
         stages.done("refresh")
-        if not (touched or overdue):
+        if not (touched or overdue or everything):
             return Decided(provisional=len(kept.provisional), waiting=len(undecided), seconds=stages.seconds)
-        found = conclude(self.store, kept, self.ruleset, self.settings, touched, overdue, stages)
+        found = conclude(self.store, kept, self.ruleset, self.settings, touched, overdue, stages, everything=everything)
         decisions = self._answers(found)
         stages.done("decide")
         marked, reopened = self._marked(found, decisions, at_us)

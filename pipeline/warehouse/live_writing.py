@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pipeline.warehouse.conclusion import Conclusion, remember
@@ -55,7 +56,9 @@ def write(
     with store.writing(cluster) as connection:
         if not next_generation(connection, cluster, kept.generation):
             return None
-        update_placements(connection, placement_rows(found.placed, found.renew), cluster)
+        # Rows are locked in the order in which loads lock them, by table and by key: else both wait for each other.
+        write_clock_marks(connection, cluster, marks)
+        update_placements(connection, sorted(placement_rows(found.placed, found.renew), key=itemgetter(0)), cluster)
         update_progress_placements(
             connection, cluster, progress_rows(progress, found.renew, kept.runs, found.runs, found.clocks)
         )
@@ -74,7 +77,6 @@ def write(
             document=document,
         )
         replace_runs(connection, cluster, changed_runs, gone_runs)
-        write_clock_marks(connection, cluster, marks)
         settle_marks(connection, cluster, found.marks)
     _remember(kept, found, decisions, marks)
     return done
@@ -96,4 +98,6 @@ def _remember(kept: Kept, found: Conclusion, decisions: Sequence[Decision], mark
     for sid, mark in found.marks.items():
         if (old := kept.marks.get(sid)) is not None:
             kept.marks[sid] = replace(old, decided=max(old.decided, mark))
+    if found.whole:
+        kept.oldest_rules = min((d.rules_version for d in decisions), default=None)
     remember(kept, found)
