@@ -185,7 +185,7 @@ class Machine:
         }
 
 
-def watch(machine: Machine, sender: subprocess.Popen[bytes], store: Store) -> Samples:
+def watch(machine: Machine, sender: subprocess.Popen[bytes], store: Store, drain_s: float) -> Samples:
     """Sample until everything that was sent is durable, and at most for a while after the sender ended."""
     assert machine.stream is not None
     assert machine.database is not None
@@ -210,7 +210,7 @@ def watch(machine: Machine, sender: subprocess.Popen[bytes], store: Store) -> Sa
                 samples.cpu[name] = seconds - first.setdefault(name, seconds)
         if sender.poll() is not None:
             ended = ended or time.monotonic()
-            if samples.durable[-1] >= samples.sent[-1] or time.monotonic() - ended > 300:
+            if samples.durable[-1] >= samples.sent[-1] or time.monotonic() - ended > drain_s:
                 return samples
         if machine.stream.returncode is not None:
             raise SystemExit(f"the stream ended with {machine.stream.returncode}: {tail(machine.stream.log)}")
@@ -266,6 +266,19 @@ def table(
     return rows
 
 
+def inside(told: Mapping[str, float]) -> list[tuple[str, ...]]:
+    """What the stream says of itself."""
+    rows = []
+    for name in ("load", "decide"):
+        count, total = (told.get(f"faultbeam_stream_{name}_seconds_{part}", 0.0) for part in ("count", "sum"))
+        mean = total / count if count else float("nan")
+        rows.append((f"{name}: transactions", f"{count:,.0f}, together {total:,.1f} s, each {mean:.3f} s", "", ""))
+    for key, n in sorted(told.items()):
+        if key.startswith(("faultbeam_stream_messages_total", "faultbeam_stream_database_retries_total")):
+            rows.append((key.removeprefix("faultbeam_stream_"), f"{n:,.0f}", "", ""))
+    return rows
+
+
 def run(args: argparse.Namespace) -> int:
     """One measurement; 1 where a gate is missed."""
     plan_file = args.folder / "plan.ndjson"
@@ -277,15 +290,16 @@ def run(args: argparse.Namespace) -> int:
         sender = leashed(command, args.folder / "sender.log")
         try:
             with open_store(machine.url) as store:
-                samples = watch(machine, sender, store)
+                samples = watch(machine, sender, store, args.drain)
                 if sender.returncode:
                     raise SystemExit(f"the sender ended with {sender.returncode}: {tail(args.folder / 'sender.log')}")
                 sent, *plan = [json.loads(line) for line in plan_file.read_text().splitlines()]
                 _await_final(store, plan, args.grace)
                 found = answers(store, plan)
+                told = machine.stream.metrics()
         finally:
             end(sender)
-    rows = table(samples, sent, found, args)
+    rows = table(samples, sent, found, args) + inside(told)
     widths = [max(len(row[n]) for row in rows) for n in range(4)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -311,6 +325,7 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--cores", type=int, default=2, help="everything together runs on so many cores")
     parser.add_argument("--grace", type=float, default=120)
+    parser.add_argument("--drain", type=float, default=120, help="wait so long for what is left, seconds")
     parser.add_argument("--option", action="append", default=[], help="one more word for faultbeam stream")
     parser.add_argument("--keep", type=Path, help="folder for logs and data, kept")
     args = parser.parse_args()
