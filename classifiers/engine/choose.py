@@ -18,7 +18,7 @@ from classifiers.engine.first import place_of
 from classifiers.engine.outcome import Outcome
 from classifiers.engine.resolve import base_weight, cleared, resolve
 from classifiers.engine.shapes import SHAPES
-from schemas.subject import Event, Subject
+from schemas.subject import Event, JobRun, Subject
 from schemas.taxonomy import components, is_named
 
 #: Candidates at least this strong, relative to the strongest, compete by order.
@@ -27,6 +27,12 @@ COMPARABLE = 0.6
 DEVICES_TIE_S = 10.0
 #: A line of a job's output that fits two components leaves this much to the other.
 JOB_TEXT_DOUBT = 0.15
+#: What a host's event still weighs where only its place among the inputs says that the host was the job's.
+ASSUMED_HOST = 0.8
+#: What a cancellation weighs that only ended a hang: too little to be an answer.
+HUNG = 0.25
+#: A cancelled job that had stood still for this long, and for half of its life, was cancelled because it hung, seconds.
+STOOD_STILL_S = 3600.0
 #: How far behind an abort its `what():` line may stand, bytes: other ranks print between them.
 WHAT_WITHIN = 4096
 #: What a job's line that fits two components still weighs where the kernel log that could tell them apart is missing.
@@ -68,6 +74,8 @@ def from_events(subject: Subject) -> list[Candidate]:
         component, alt = resolve(event)
         if alt and event.family == "job" and _host_log_missing(event, subject):
             weight = round(weight * WITHOUT_HOST_LOG, 4)
+        if "assumed_host" in event.tags:
+            weight = round(weight * ASSUMED_HOST, 4)
         if weight > 0 and component and is_named(component):
             out.append(
                 Candidate(
@@ -204,7 +212,7 @@ def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
         out.append(
             Candidate(
                 "scheduler.cancelled",
-                0.8,
+                HUNG if _stood_still(run) else 0.8,
                 "cancelled",
                 _with(told, "cancel"),
                 "the job was cancelled",
@@ -226,6 +234,22 @@ def from_state(subject: Subject, result: Outcome) -> list[Candidate]:
             )
         )
     return out
+
+
+def _stood_still(run: JobRun) -> bool:
+    """Whether a run had made no step for most of its life when it was cancelled, though its log does not say when it
+    stopped: bars without stamps. All its steps, had it begun with the first one, fit into far less time."""
+    if (
+        run.start_us is None
+        or run.end_us is None
+        or run.last_progress_us is None
+        or not run.step_s
+        or not run.last_step
+    ):
+        return False
+    lived, silent = (run.end_us - run.start_us) / 1e6, (run.end_us - run.last_progress_us) / 1e6
+    least = max(STOOD_STILL_S, lived / 2)
+    return silent > least and lived - run.last_step * run.step_s > least
 
 
 def _with(events: Sequence[Event], tag: str) -> tuple[Event, ...]:
@@ -305,7 +329,7 @@ def rank(candidates: Sequence[Candidate], result: Outcome, *, hang_seen: bool = 
     if cancelled and faults:
         marked = [c if c.component != "scheduler.cancelled" else replace(c, weight=0.2) for c in marked]
     elif cancelled and (result.hanging or hang_seen):
-        marked = [c if c.component != "scheduler.cancelled" else replace(c, weight=0.3) for c in marked]
+        marked = [c if c.component != "scheduler.cancelled" else replace(c, weight=HUNG) for c in marked]
     if not marked:
         return []
     best = max(c.weight for c in marked)

@@ -17,6 +17,10 @@ ENDED_WELL = frozenset({"COMPLETED", "SUCCEEDED", "COMPLETING"})
 NOT_ENDED = frozenset({"RUNNING", "PENDING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "REQUEUED", "RESIZING"})
 #: Least weight of a fault that makes a log without a scheduler's word an interruption.
 LOG_FAULT = 0.25
+#: A service that is back within this time was no incident, seconds.
+BACK_WITHIN_S = 120.0
+#: Fields that tell one service from another.
+_OF_SERVICE = ("server", "target", "unit", "service")
 #: Evidence on its own that something stopped, without being a cause.
 STOP_TAGS = frozenset(
     {"timeout", "exit_code", "restart", "teardown", "cancel", "preempt", "time_limit", "oom", "nodefail"}
@@ -83,7 +87,14 @@ def of_run(run: JobRun, subject: Subject) -> Outcome:
 
 def of_host(subject: Subject) -> Outcome:
     """The outcome of a fault episode: a signal fatal to the work there, or `maybe` with processes seen hit."""
-    named = [e for e in subject.events if base_weight(e) > 0 and is_named(resolve(e)[0]) and "recovered" not in e.tags]
+    named = [
+        e
+        for e in subject.events
+        if base_weight(e) > 0
+        and is_named(resolve(e)[0])
+        and "recovered" not in e.tags
+        and not came_back(e, subject.events)
+    ]
     fatal = [e for e in named if e.fatal == "y" and e.severity not in ("info",)]
     if fatal:
         return Outcome(True, False, "host fault", f"{fatal[0].signal} is fatal to the work on the host")
@@ -97,6 +108,30 @@ def of_host(subject: Subject) -> Outcome:
     if lost and not any("recovered" in e.tags for e in subject.events):
         return Outcome(True, False, "host fault", f"{lost[0].signal}: the host was lost and did not come back")
     return Outcome(False, False, "health", "nothing fatal to the work on the host")
+
+
+def came_back(event: Event, events: tuple[Event, ...]) -> bool:
+    """Whether a service that failed was back within two minutes, and stayed: its own word says so ("recovered")."""
+    names = _names(event)
+    back = [
+        e
+        for e in events
+        if "recovered" in e.tags
+        and e.t is not None
+        and event.t_last is not None
+        and 0 <= e.t - event.t_last <= BACK_WITHIN_S
+        and (not e.hosts or not event.hosts or set(e.hosts) & set(event.hosts))
+        and resolve(e)[0] == resolve(event)[0]
+        and (names == _names(e) or names & _names(e))
+    ]
+    if not back:
+        return False
+    first = min(e.t or 0.0 for e in back)
+    return not any(e.signal == event.signal and e.id != event.id and (e.t or 0.0) > first for e in events)
+
+
+def _names(event: Event) -> frozenset[str]:
+    return frozenset(value for name in _OF_SERVICE if (value := event.field(name)))
 
 
 def abrupt_boots(subject: Subject) -> list[Event]:

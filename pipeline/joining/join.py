@@ -34,6 +34,10 @@ FEW_HOSTS = 64
 #: Hosts of a run whose coverage is told: those that its lines speak of, and of the others the first by name.
 MAX_SUSPECTS, MAX_COVERED = 8, 256
 SITE_TAGS = frozenset({"nodefail", "boot", "power"})
+#: Tag of what is a run's by its place among the inputs alone.
+ASSUMED_HOST = "assumed_host"
+#: Families of logs that a host keeps itself.
+HOST_LOGS = frozenset({"kernel", "syslog", "journal", "bmc"})
 #: What a host did long before counts where programs crash now and then; other events count in the window only.
 HISTORY_TAGS = frozenset({"crash"})
 
@@ -115,16 +119,26 @@ class Joiner:
             return []
         return [run for run in self.index.covering(p.t, p.t_last or p.t, p.unc) if p.root in run.roots]
 
+    def _foreign(self, p: Placed, run: JobRun) -> bool:
+        """Whether the signal is of a host that is none of the run's. Logs alone name some of their hosts: what lies
+        beside the logs of the root's only job, and inside its window, is taken for one more, as an assumption."""
+        nodes = self.index.nodes[run.run_key]
+        if not nodes or not nodes.isdisjoint(p.hosts):
+            return False
+        return bool(run.scheduler) or p.family not in HOST_LOGS or p.t is None or p.unc > VAGUE_S
+
+    def assumes(self, p: Placed, run: JobRun) -> bool:
+        """Whether a signal is the run's by its root alone, though the run's logs name other hosts."""
+        nodes = self.index.nodes[run.run_key]
+        return bool(p.hosts) and bool(nodes) and p.fact.source_id not in self.owners and nodes.isdisjoint(p.hosts)
+
     def _only_job(self, p: Placed) -> list[JobRun]:
         """The only job of the signal's input root, if its hosts do not contradict and its time does not either."""
         jobs = self.roots.get(p.root)
         if not jobs or len(jobs) != 1:
             return []
         attempts = next(iter(jobs.values()))
-        foreign = bool(p.hosts) and all(
-            self.index.nodes[r.run_key] and not set(p.hosts) & self.index.nodes[r.run_key] for r in attempts
-        )
-        if foreign:
+        if bool(p.hosts) and all(self._foreign(p, run) for run in attempts):
             return []
         if p.t is None or p.unc > VAGUE_S:
             return attempts[-1:]
@@ -164,7 +178,8 @@ def join(
                 of_run[run.run_key].append(as_context(p))
         owners = joiner.runs_of(p)
         for run in owners:
-            of_run[run.run_key].append(p)
+            beside = not p.job_id and not is_switch(p) and joiner.assumes(p, run)
+            of_run[run.run_key].append(assumed_host(p) if beside else p)
         if not owners:
             loose.append(p)
     progress: dict[str, list[ProgressFact]] = defaultdict(list)
@@ -183,6 +198,11 @@ def join(
     alone = [root for root, jobs in joiner.roots.items() if len(jobs) == 1]
     subjects.extend(_episodes(hostly, sources, site, Lives(joiner.runs, alone, progress, clocks), settings))
     return sorted(subjects, key=lambda s: s.key)
+
+
+def assumed_host(p: Placed) -> Placed:
+    """The signal as it is joined to a run whose logs do not name its host."""
+    return replace(p, meaning=replace(p.meaning, tags=p.meaning.tags | {ASSUMED_HOST}))
 
 
 def _by_host(placed: Iterable[Placed]) -> dict[str, list[Placed]]:
@@ -262,7 +282,9 @@ def _facts(placed: Iterable[Placed], source_ids: Iterable[str], sources: Mapping
     """What the sources say beside their signals, and which clocks were taken to be off (`assumed=...`)."""
     told = {f for sid in source_ids if sid in sources for f in sources[sid].facts if not f.startswith(MOMENT)}
     names = {name for p in placed for name in p.gpu}
-    return tuple(sorted(told | names | {f"assumed={p.skew}" for p in placed if p.skew}))
+    beside = {h for p in placed if ASSUMED_HOST in p.meaning.tags for h in p.hosts}
+    taken = {f"assumed=host {h} was the job's: its log lies beside the job's, and names no other job" for h in beside}
+    return tuple(sorted(told | names | taken | {f"assumed={p.skew}" for p in placed if p.skew}))
 
 
 def _suspects(run: JobRun, events: Sequence[Event]) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ _NUM = r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 _SECONDS: tuple[tuple[re.Pattern[str], float], ...] = (
     (_p(rf"elapsed time per iteration \(ms\): {{0,3}}{_NUM}"), 1e-3),
     (_p(rf"elapsed time per iteration \(s\): {{0,3}}{_NUM}"), 1.0),
-    (_p(rf"train_step_timing in s['\"]?: {{0,3}}{_NUM}"), 1.0),
+    (_p(rf"train_step_timing in s['\"]?[:=] {{0,3}}{_NUM}"), 1.0),
     (_p(rf"iteration_time : {_NUM} ms"), 1e-3),
     (_p(rf"(?i)iter(?:ation)?[_ ]time(?: \(s\))?[:=] {{0,2}}{_NUM}"), 1.0),
     (_p(rf"(?i)step[_ ]time(?:_s|\(s\))?[:=] {{0,2}}{_NUM} ?(?!ms)(?:s|sec)?\b"), 1.0),
