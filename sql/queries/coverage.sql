@@ -1,7 +1,7 @@
 -- title: Which logs of which hosts arrived, and for which time
 -- param cluster: text = -- only this cluster
 -- param host: text = -- only this host
-SELECT v.cluster, v.host, v.what, v.sources, v.from_at, v.to_at
-FROM review_coverage v
-WHERE (:cluster IS NULL OR v.cluster = :cluster) AND (:host IS NULL OR v.host = :host)
-ORDER BY v.cluster, v.host NULLS LAST, v.what
+SELECT seen.cluster, seen.host, seen.what, seen.sources, seen.from_at, seen.to_at
+FROM review_coverage seen
+WHERE (:cluster IS NULL OR seen.cluster = :cluster) AND (:host IS NULL OR seen.host = :host)
+ORDER BY seen.cluster, seen.host NULLS LAST, seen.what

@@ -1,6 +1,6 @@
 -- title: Review: which logs of each host arrived
 -- param cluster: text = -- only this cluster
-SELECT v.*
-FROM review_coverage v
-WHERE (:cluster IS NULL OR v.cluster = :cluster)
-ORDER BY v.cluster, host,what
+SELECT seen.*
+FROM review_coverage seen
+WHERE (:cluster IS NULL OR seen.cluster = :cluster)
+ORDER BY seen.cluster, seen.host, seen.what

@@ -6,6 +6,7 @@ for the whole job as if all of its GPUs did the same, which is what a job in ste
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
@@ -73,7 +74,9 @@ def _during(at: float, main: Task | None) -> str:
 
     Logs print every so many steps: a job that stands still did so somewhere between its last line and its end.
     """
-    for a in main.attempts if main else ():
+    attempts = main.attempts if main else []
+    begun = bisect_right(attempts, at, key=lambda a: a.start)
+    for a in reversed(attempts[max(0, begun - 2) : begun]):
         if a.first_progress is not None and a.start <= at <= a.first_progress:
             return "start"
         if a.end is not None and a.last_progress is not None and a.last_progress < at <= a.end + NEAR_S:

@@ -19,7 +19,7 @@ from sql.migrations import check, head, upgrade, upgrade_engine
 from sql.store import Store, open_store
 from sql.views import view_statements, views
 
-REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009"]
+REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010"]
 
 
 def _views(connection) -> set[str]:
@@ -68,7 +68,7 @@ def test_rows_survive_a_migration(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(insert(models.meta), {"name": "ruleset", "value": "7"})
     engine.dispose()
-    with pytest.raises(SchemaBehind, match="at 0001, this program needs 0009: run faultbeam db upgrade"):
+    with pytest.raises(SchemaBehind, match="at 0001, this program needs 0010: run faultbeam db upgrade"):
         open_store(url)
     upgrade(url)
     with open_store(url) as store:
