@@ -114,6 +114,7 @@ def load_watched(connection: Connection, cluster: str, folder: str, step: WatchS
     _void_progress(connection, cluster, facts.sources, step.cells)
     touched = load_facts(connection, facts, 0, cluster, now_us, mark=True)
     _compact(connection, cluster, sorted(step.cells))
+    _rebase(connection, cluster, facts.sources, set(step.moves.values()))
     rest = {*moved, *moved.values(), *cleared} - touched.source_ids
     if rest:
         write_marks(connection, cluster, rest, marks_of(connection, cluster, rest), now_us)
@@ -221,6 +222,17 @@ def _compact(connection: Connection, cluster: str, source_ids: Sequence[str]) ->
                     .where(sources.c.cluster == cluster, sources.c.source_id == source_id)
                     .values(ranges=[list(r) for r in short])
                 )
+
+
+def _rebase(connection: Connection, cluster: str, found: Sequence[SourceFact], ids: Collection[str]) -> None:
+    """A source whose first line has been completed, or written anew, is known by what it is now."""
+    for fact in found:
+        if fact.source_id in ids and fact.base:
+            connection.execute(
+                update(sources)
+                .where(sources.c.cluster == cluster, sources.c.source_id == fact.source_id)
+                .values(base=fact.base)
+            )
 
 
 def compacted(ranges: Ranges) -> list[tuple[int, int, int, int, int]]:

@@ -15,6 +15,7 @@ from pipeline.cli.output import plain
 if TYPE_CHECKING:
     from pipeline.watch.session import Totals
     from pipeline.watch.watcher import Polled
+    from schemas.settings import Settings
     from sql.published import Outgoing
 
 
@@ -64,18 +65,27 @@ def command(
     if grace is not None:
         options["assignments"] = (*options.get("assignments", ()), ("grace_s", str(grace)))
     chosen = settings(**options)
+    stop = threading.Event()
+    from pipeline.watch.signals import stopping
+
+    with stopping(stop):
+        _run(folder, chosen, warehouse, output_format, stop, None if once else interval)
+
+
+def _run(
+    folder: str, chosen: Settings, warehouse: str, output_format: str, stop: threading.Event, interval: float | None
+) -> None:
+    """Watch until told to stop; without an interval, once."""
     from classifiers.knowledge import load_ruleset
     from pipeline.warehouse.live import Decider
-    from pipeline.watch.session import Session, stopping
+    from pipeline.watch.session import Session
     from pipeline.watch.watcher import Watcher
     from sql.store import open_store
 
-    stop = threading.Event()
     ruleset = load_ruleset()
     with (
         open_store(warehouse, create=True) as store,
         Watcher(folder, store, chosen, ruleset, stopped=stop.is_set) as watcher,
-        stopping(stop),
     ):
         session = Session(
             watcher,
@@ -86,7 +96,7 @@ def command(
             trouble=_trouble,
             stop=stop,
         )
-        totals = session.once() if once else session.run(interval)
+        totals = session.once() if interval is None else session.run(interval)
     if sys.stderr.isatty():
         click.echo("\r\033[K", nl=False, err=True)
     if output_format != "json":
@@ -96,7 +106,7 @@ def command(
         )
     if totals.quarantined:
         click.echo(f"unread    {totals.quarantined} parts, see `faultbeam query quarantine`", err=True)
-        if once:
+        if interval is None:
             click.get_current_context().exit(3)
 
 

@@ -6,13 +6,10 @@ A warehouse that is away is waited for. Nothing is kept in this process that a k
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from pipeline.warehouse.live import Decided, Decider
@@ -113,21 +110,3 @@ class Session:
         for message in waiting:
             self.tell(message)
         return [message.seq for message in waiting]
-
-
-@contextmanager
-def stopping(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set the event; a second one ends the process as usual."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, on_signal)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

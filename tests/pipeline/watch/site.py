@@ -117,14 +117,15 @@ class Folder:
 
 def stored(store: Store) -> dict[str, Any]:
     facts = store.read_facts("default")
+    sources = [s for s in facts.sources if s.format != "empty"]  # a file that has just been made has no row
     return {
         "sources": [
             (s.source_id, s.format, s.size, s.lines, s.signal_lines, s.unparsed_lines, s.spans, s.names, s.host)
-            for s in facts.sources
+            for s in sources
         ],
         "progress": facts.progress,
         "fragments": facts.fragments,
-        "trails": [(s.base, s.trail) for s in facts.sources],
+        "trails": [(s.base, s.trail) for s in sources],
     }
 
 
