@@ -308,7 +308,6 @@ def _merge_lines(a: ProgressFact, b: ProgressFact) -> ProgressFact:
     high = max(a, b, key=lambda p: (p.last_offset, p.last_step, p.last))
     full = max(a, b, key=lambda p: (p.n, p.step_s or 0.0))
     points = {*a.points, *b.points}
-    n = max(a.n, b.n, len(points))
     if len(points) > MAX_POINTS:
         last = max(points)
         points = {last, *sorted(points - {last}, key=_spread)[: MAX_POINTS - 1]}
@@ -321,7 +320,7 @@ def _merge_lines(a: ProgressFact, b: ProgressFact) -> ProgressFact:
         last_step=high.last_step,
         last=high.last,
         last_offset=high.last_offset,
-        n=n,
+        n=len(kept),
         step_s=_seconds_a_step(kept) or full.step_s,
         points=kept,
     )

@@ -194,7 +194,10 @@ def _one_attempt(near: _Attempt, p: _Placed) -> bool:
     apart = (p.start or 0) - (near.start or 0)
     if apart < 1_000_000:
         return True
-    return apart <= SAME_START_US and all(p.fragment.source_id != q.fragment.source_id for q in near.items)
+    return apart <= SAME_START_US and all(
+        p.fragment.source_id != q.fragment.source_id or abs((p.start or 0) - (q.start or 0)) < 1_000_000
+        for q in near.items
+    )
 
 
 def _fitting(attempts: list[_Attempt], p: _Placed) -> _Attempt:

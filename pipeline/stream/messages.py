@@ -243,7 +243,7 @@ def _text(message: Message, value: bytes, fmt: LineFormat | None, wanted: Sequen
 def _own(message: Message, fmt: LineFormat, text: str, number: int = 0, begin: int = 0) -> Line:
     """A line of a line format that a header names, or that knows its records."""
     path = message.headers.get("source", "")
-    frame = _stamped(fmt.frame(text, NoBack()), message)
+    frame = _stamped(fmt.frame(text, NoBack()), message, fmt.family)
     if frame.stream is not None:
         return _placed(message, frame, frame.stream, None, number, begin)
     host = message.headers.get("host", "") or hints.host(path) or (frame.host if fmt.family == "journal" else "")
@@ -283,12 +283,12 @@ def _kafka_origin(topic: str, partition: int, stream: Stream, kind: str) -> Orig
     return Origin(source, f"{topic}/{partition}!{stream.key}", stream, kafka=True)
 
 
-def _stamped(frame: Frame, message: Message) -> Frame:
+def _stamped(frame: Frame, message: Message, family: str = "job") -> Frame:
     """The frame with the broker's stamp where record and line have none, or only an uptime."""
     if message.time_us is None or frame.stamp.kind not in ("none", "mono"):
         return frame
     if frame.stamp.kind == "mono":
-        if frame.stream is None or frame.stream.family == "job":
+        if (frame.stream.family if frame.stream is not None else family) == "job":
             return frame  # in job output a number in brackets is some timer
         return replace(frame, clock=frame.clock or ("utc", frame.stamp.us, message.time_us))
     return replace(frame, stamp=Stamp("utc", message.time_us)) if frame.stamp == NO_STAMP else frame

@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One message before it is sent, and what a file of the same would hold. file: "" where it is a shipper's record."""
+    """One message before it is sent. file: the file that would hold the same, "" for a shipper's record."""
 
     value: bytes
     time_us: int
