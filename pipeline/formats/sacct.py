@@ -4,7 +4,8 @@ The header (anywhere in the first lines, again between concatenated outputs) say
 line with as many fields as the header; people's text can break that rule, so a short line is joined with the next
 ones until the count fits (a line break inside a comment), and a long one is tried with the surplus inside one of the
 typed-by-people columns; both count only if every typed column then holds its type. All other rows are quarantined
-with offset and reason, and the rest is loaded. Without a JobID column nothing can be told apart: the file is
+with offset and reason, and the rest is loaded. A `-P` table without any heading (`-n`) is read where its columns can be
+told by their content (`pipeline.records.sacct_columns`). Without a JobID column nothing can be told apart: the file is
 quarantined as a whole. Yields one `RunFragment` a row (jobs and steps). Source: sacct.1, gcm's sample outputs.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from pipeline.formats.base import LineMatcher, SourceInfo
 from pipeline.formats.records import Collector, RawLine, raw_lines
+from pipeline.records.sacct_columns import LEAST_ROWS, told_by_content
 from pipeline.records.sacct_rows import COLUMNS, FREE, fragment, problem
 from schemas.facts import Facts
 
@@ -109,6 +111,18 @@ def find_header(lines: list[str]) -> Header | None:
     return None
 
 
+def without_heading(lines: list[str]) -> Header | None:
+    """The columns of a `-n -P` table, where all lines have one form and say what they are."""
+    said = [line.rstrip("\r") for line in lines if not _CONTEXT.match(line)]
+    if len(said) > LEAST_ROWS and said[-1].count("|") != said[0].count("|"):
+        said.pop()  # the last one may be cut
+    if not said or "|" not in said[0]:
+        return None
+    trailing = all(line.endswith("|") for line in said)
+    names = told_by_content([(line[:-1] if trailing else line).split("|") for line in said])
+    return None if names is None else Header(names, "|", trailing)
+
+
 def _repaired(header: Header, cells: list[str]) -> dict[str, str] | None:
     """A row with too many cells, the surplus put into the one free-text column that makes all others fit."""
     surplus = len(cells) - len(header.names)
@@ -173,7 +187,8 @@ def _delimited_record(header: Header, lines: list[RawLine], at: int) -> tuple[_R
 
 
 def _records(lines: list[RawLine]) -> Iterator[_Record]:
-    header: Header | None = None
+    texts = [line.text for line in lines[:_HEAD_LINES]]
+    header = without_heading(texts) if texts and find_header(texts) is None else None
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -206,7 +221,7 @@ class Sacct:
         lines = head.decode("utf-8", "replace").split("\n")[:_HEAD_LINES]
         header = find_header(lines)
         if header is None:
-            return 0.0
+            return 0.9 if without_heading(lines) is not None else 0.0
         return 0.97 if header.has_id and len(header.names) > 1 else 0.6
 
     def parse(self, data: bytes, info: SourceInfo, match: LineMatcher) -> Facts:  # noqa: ARG002

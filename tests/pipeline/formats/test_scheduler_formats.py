@@ -20,8 +20,8 @@ from tests.pipeline.formats.recording import parse, read_sample
 
 SAMPLES = Path(__file__).parent / "samples"
 OURS = (
-    "sacct", "sacct.json", "squeue.json", "slurm_daemon", "scontrol", "sacctmgr.event", "k8s.json", "ipmi.sel", "last",
-    "torchelastic.error", "df",
+    "sacct", "sacct.json", "squeue", "squeue.json", "slurm_daemon", "scontrol", "sacctmgr.event", "k8s.json",
+    "ipmi.sel", "last", "torchelastic.error", "df",
 )  # fmt: skip
 RECORDS = tuple(name for name in OURS if isinstance(registry()[name], RecordFormat))
 PAIRS = sorted(p for name in OURS for p in (SAMPLES / name).glob("*.in"))
