@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pipeline.formats.base import LineFormat, registry
-from pipeline.sources import Source, SourceError, inputs_of, open_source
+from pipeline.formats.base import HEAD, LineFormat, registry
+from pipeline.sources import Found, Source, SourceError, inputs_of, open_source
 from pipeline.watch.listing import Listed
 from pipeline.watch.opened import Opened
 from schemas.facts import Quarantine
@@ -50,18 +50,32 @@ class Look:
         return len(self.held) == 1 and not self.failed and not self.held[0].source.chain and not self.held[0].lines
 
 
+def beyond_doubt(look: Look, position: int) -> Source | None:
+    """The source of a file that is read as it grows, once the bytes that tell its format and name have been read."""
+    return look.held[0].source if look.tailed and position >= HEAD else None
+
+
 def is_lines(name: str) -> bool:
     """Whether this format is read line by line."""
     return isinstance(registry().get(name), LineFormat)
 
 
-def look(listed: Listed, opened: Opened, row: WatchedFile | None, root: str, settings: Settings) -> Look:
-    """Look at an open file. Compressed content is not unpacked for it beyond its first bytes."""
+def look(
+    listed: Listed, opened: Opened, row: WatchedFile | None, known: Source | None, root: str, settings: Settings
+) -> Look:
+    """Look at an open file. Compressed content is not unpacked for it beyond its first bytes.
+
+    known: the source as which it was read, where its format is beyond doubt as long as it holds what it held.
+    """
     size, mtime_ns = opened.signature
     if row is not None and (size < row.position or opened.mark(row.position) != row.mark):
         row = None
     shown = row.path if row is not None else listed.shown
-    found = inputs_of(opened.path, shown, root, mtime_ns // 1000, settings) if size else []
+    found: list[Found] = []
+    if row is not None and known is not None:
+        found = [replace(known, path=str(opened.path), mtime_us=mtime_ns // 1000)]
+    elif size:
+        found = inputs_of(opened.path, shown, root, mtime_ns // 1000, settings)
     held = [
         Held(replace(f, stored=size, size=size if not f.chain else f.size), None, size if not f.chain else -1)
         for f in found

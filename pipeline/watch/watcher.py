@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
 from pipeline.scanning.scan import scan_engine
+from pipeline.sources import Source
 from pipeline.watch.identity import name_sources
 from pipeline.watch.listing import Listed, Listing, list_folder
-from pipeline.watch.looking import Look, is_lines, look, unpack
+from pipeline.watch.looking import Look, beyond_doubt, is_lines, look, unpack
 from pipeline.watch.opened import Opened
 from pipeline.watch.reading import Piece, Reader
 from pipeline.watch.telemetry import load_telemetry
@@ -73,6 +74,7 @@ class _Entry:
     nothing changed, None for never. changed: since when it has been waiting to be read as a whole."""
 
     row: WatchedFile | None = None
+    source: Source | None = None
     seen: tuple[int, int] = (-1, -1)
     since: float = 0.0
     due: float | None = None
@@ -106,7 +108,7 @@ class Watcher:
         self._patience, self._clock, self._stopped = patience or Patience(), clock, stopped
         with store.reading() as connection:
             rows = read_watched(connection, settings.cluster, self.folder)
-        self._entries = {key: _Entry(row, (row.size, row.mtime_ns)) for key, row in rows.items()}
+        self._entries = {key: _Entry(row, seen=(row.size, row.mtime_ns)) for key, row in rows.items()}
         self._open: OrderedDict[str, Opened] = OrderedDict()
         self._problems: dict[str, str] = {}
 
@@ -231,7 +233,7 @@ class Watcher:
             entry.seen, entry.due = (-1, -1), None
             return None
         self._open[listed.key] = opened
-        return look(listed, opened, entry.row, self._root, self._settings)
+        return look(listed, opened, entry.row, entry.source, self._root, self._settings)
 
     def _waits(self, item: Look, now: float, *, hurry: bool) -> bool:
         """Whether the time to read this file has not come; then it is looked at again when it has."""
@@ -365,6 +367,7 @@ class Watcher:
         entry = self._entries[piece.look.listed.key]
         old = entry.row.position if entry.row is not None and piece.look.row is not None else 0
         entry.row, entry.due = piece.row, None
+        entry.source = beyond_doubt(piece.look, piece.row.position)
         if piece.rest == "none":
             entry.changed = None
         elif piece.rest == "line":

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from classifiers.knowledge import load_ruleset
+from pipeline.scanning.scan import scan_paths
 from pipeline.warehouse.ingest import ingest
 from pipeline.warehouse.live import Decider
 from pipeline.watch.session import Session, Totals
 from pipeline.watch.watcher import Patience, Polled, Watcher
+from schemas.facts import Facts
 from schemas.settings import Settings
+from sql.factrows import storable_facts
 from sql.published import Outgoing
 from sql.same import dump_same
-from sql.store import Store, open_store
+from sql.store import open_store
 
 SETTINGS = Settings()
 
@@ -109,14 +112,18 @@ class Folder:
         with open_store(url) as store:
             return dump_same(store)
 
-    def facts(self, url: str = "") -> dict[str, Any]:
-        """Sources (without paths and times of files), training progress and fragments, as stored."""
-        with open_store(url or self.warehouse) as store:
-            return stored(store)
+    def stored(self) -> dict[str, Any]:
+        """The facts in the warehouse, see `shown`."""
+        with open_store(self.warehouse) as store:
+            return shown(store.read_facts("default"))
+
+    def scanned(self) -> dict[str, Any]:
+        """The facts of one scan of the files as they lie there now."""
+        return shown(storable_facts(scan_paths([self.logs], SETTINGS, load_ruleset())))
 
 
-def stored(store: Store) -> dict[str, Any]:
-    facts = store.read_facts("default")
+def shown(facts: Facts) -> dict[str, Any]:
+    """Facts by kind, of sources without paths and times of files."""
     sources = [s for s in facts.sources if s.format != "empty"]  # a file that has just been made has no row
     return {
         "sources": [
@@ -125,6 +132,7 @@ def stored(store: Store) -> dict[str, Any]:
         ],
         "progress": facts.progress,
         "fragments": facts.fragments,
+        "signals": facts.signals,
         "trails": [(s.base, s.trail) for s in sources],
     }
 

@@ -1,4 +1,4 @@
-"""What happens to files between two polls, one kind at a time; the rows are those of one ingest of all of it."""
+"""What happens to files between two polls, one kind at a time; the facts are those of one scan of all of it."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ def _block(n: int, minute: int = 0, lines: int = 20) -> str:
 
 
 def _settled(folder: Folder, lines: int) -> None:
-    """After a last look: every line once, and the rows of one ingest."""
-    folder.finish()
-    watched = folder.rows()
-    assert counted(watched) == lines
-    assert watched == folder.ingested()
-    assert folder.facts() == folder.facts(f"sqlite:///{folder.top / 'ingested.db'}")
+    """After a last look: every line once, and the facts of one scan of all files."""
+    with folder.watching() as watcher:
+        folder.poll(watcher, hurry=True)
+    assert counted(folder.rows()) == lines
+    stored, scanned = folder.stored(), folder.scanned()
+    for kind, facts in scanned.items():
+        assert stored[kind] == facts, kind
 
 
 def test_growth_in_small_steps_over_borders_of_cells(folder: Folder) -> None:
     with folder.watching() as watcher:
-        for n in range(40):
-            folder.write("kern.log", _block(n, n, lines=50))
+        for n in range(25):
+            folder.write("kern.log", _block(n, n, lines=80))
             done = folder.poll(watcher)
             assert done.read == 1
             assert done.touched
         assert folder.poll(watcher).read == 0
     assert (folder.logs / "kern.log").stat().st_size > 3 * CELL
-    _settled(folder, 40)
+    _settled(folder, 25)
     with open_store(folder.warehouse) as store:
         assert all(len(s.ranges) <= 2 for s in store.read_sources("default"))
 
@@ -95,7 +96,8 @@ def test_truncated_and_written_anew(folder: Folder) -> None:
         folder.poll(watcher)
         folder.write("kern.log", _block(2, 1), mode="w")
         folder.poll(watcher)
-    folder.finish()
+    with folder.watching() as watcher:
+        folder.poll(watcher, hurry=True)
     assert counted(folder.rows()) == 2
 
 
@@ -107,7 +109,8 @@ def test_deleted_with_lines_unread(folder: Folder) -> None:
         (folder.logs / "kern.log").unlink()
         folder.write("kern.log", _block(3, 2))
         folder.poll(watcher)
-    folder.finish()
+    with folder.watching() as watcher:
+        folder.poll(watcher, hurry=True)
     assert counted(folder.rows()) == 3
 
 
@@ -249,7 +252,8 @@ def test_links_loops_and_files_that_cannot_be_read(folder: Folder) -> None:
         with (outside / "kern.log").open("a") as out:
             out.write(_block(2, 1))
         folder.poll(watcher)
-    folder.finish()
+    with folder.watching() as watcher:
+        folder.poll(watcher, hurry=True)
     assert counted(folder.rows()) == 2
     with open_store(folder.warehouse) as store:
         assert store.stats()["quarantine"] == 0
