@@ -31,6 +31,7 @@ KNOWN_TAGS = frozenset(
         "success",
         "end",
         "planned_end",
+        "repeats",
         "restart",
         "ckpt_begin",
         "ckpt_saved",

@@ -273,7 +273,8 @@ def _explains(a: Candidate, b: Candidate) -> bool:
     # A strong cause in the system explains what the job printed from then on; a strong line of the job explains the
     # generic failure lines after it.
     if b.family == "job" and before(b.root, a.root) is not True:
-        if a.family == "hardware" and a.weight >= 0.6 and a.weight > b.weight - 0.25:
+        sure_host = "assumed_host" not in a.root.tags
+        if a.family == "hardware" and sure_host and a.weight >= 0.6 and a.weight > b.weight - 0.25:
             return True
         if a.family == "job" and a.root.strength == "strong" and b.root.strength == "weak" and a.weight >= b.weight:
             return True

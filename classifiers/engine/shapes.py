@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from classifiers.engine.candidates import Candidate
 from classifiers.engine.outcome import abrupt_boots
+from classifiers.engine.repeats import same_device_again
 from classifiers.engine.resolve import base_weight, cleared, resolve
 from schemas.subject import Event, Subject
 
@@ -336,6 +337,7 @@ SHAPES: Sequence[Shape] = (
     ranks_out_of_step,
     unrelated_crashes,
     same_fault_again,
+    same_device_again,
     flapping_link,
     fabric_trouble,
     several_devices_lost,

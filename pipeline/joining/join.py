@@ -34,12 +34,14 @@ FEW_HOSTS = 64
 #: Hosts of a run whose coverage is told: those that its lines speak of, and of the others the first by name.
 MAX_SUSPECTS, MAX_COVERED = 8, 256
 SITE_TAGS = frozenset({"nodefail", "boot", "power"})
+#: A job of no more GPUs than this on each host that its log names has no other hosts.
+GPUS_OF_A_HOST = 8
 #: Tag of what is a run's by its place among the inputs alone.
 ASSUMED_HOST = "assumed_host"
 #: Families of logs that a host keeps itself.
 HOST_LOGS = frozenset({"kernel", "syslog", "journal", "bmc"})
 #: What a host did long before counts where programs crash now and then; other events count in the window only.
-HISTORY_TAGS = frozenset({"crash"})
+HISTORY_TAGS = frozenset({"crash", "repeats"})
 
 
 def _jobs_of_roots(runs: Iterable[JobRun]) -> dict[str, dict[str, list[JobRun]]]:
@@ -125,7 +127,8 @@ class Joiner:
         nodes = self.index.nodes[run.run_key]
         if not nodes or not nodes.isdisjoint(p.hosts):
             return False
-        return bool(run.scheduler) or p.family not in HOST_LOGS or p.t is None or p.unc > VAGUE_S
+        fits = run.n_gpus is not None and run.n_gpus <= GPUS_OF_A_HOST * len(nodes)
+        return bool(run.scheduler) or fits or p.family not in HOST_LOGS or p.t is None or p.unc > VAGUE_S
 
     def assumes(self, p: Placed, run: JobRun) -> bool:
         """Whether a signal is the run's by its root alone, though the run's logs name other hosts."""

@@ -56,6 +56,7 @@ class Attempt:
     variant: int
     stop_delay: float
     withheld: bool = False
+    weak: int = 0  # the n-th fault of the one weak GPU, 0 for all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ def make_plan(s: SimSettings) -> Plan:
     job_id, attempt, step, saved_step = 41_000 + int(rng.integers(0, 900)), 0, 0, 0
     t, in_job, framework = 0.0, False, s.frameworks[0]
     host_ids = tuple(range(s.hosts))
+    weak_place, weak = np.random.default_rng([s.seed, 31]).integers(0, (s.hosts, s.gpus_per_host)).tolist(), 0
     for index in range(len(causes) + 1):
         last = index == len(causes)
         component, kind = ("", "completed") if last else causes[index]
@@ -137,6 +139,9 @@ def make_plan(s: SimSettings) -> Plan:
         host = gpu = None
         if component.startswith(_HOST_BOUND) or component in ("maintenance.unplanned", "software.bug"):
             host, gpu = int(rng.integers(0, s.hosts)), int(rng.integers(0, s.gpus_per_host))
+            if component == "gpu.device" and weak < s.weak_gpu_faults:
+                weak += 1
+                host, gpu = weak_place
         elif component == "net.fabric":
             host = int(rng.integers(0, max(1, s.hosts // s.hosts_per_leaf))) * s.hosts_per_leaf
         restart_inside = bool(kind == "unexpected" and component == "software.bug" and rng.random() < s.in_job_restarts)
@@ -146,6 +151,7 @@ def make_plan(s: SimSettings) -> Plan:
                 component, kind, host, gpu, index if kind == "unexpected" else None, first_step, step,
                 tuple(saves), host_ids, framework, in_job, int(rng.integers(0, 1 << 16)), stop_delay,
                 host in plan.withheld if host is not None else False,
+                weak if [host, gpu] == weak_place and component == "gpu.device" else 0,
             )
         )  # fmt: skip
         lost = 0.0 if last or kind == "planned" else tail

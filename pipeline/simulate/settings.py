@@ -115,6 +115,11 @@ class SimSettings(BaseModel):
     noise_lines_per_host_day: float = Field(2.0, ge=0)
     noise_hosts: float = Field(0.05, ge=0, le=1, description="share of healthy hosts whose kernel log is written")
     recovered_faults: int = Field(3, ge=0, description="faults that training survived")
+    weak_gpu_faults: int = Field(
+        0,
+        ge=0,
+        description="of the causes gpu.device, the first so many are one GPU's whose faults read like a program's",
+    )
     neighbour_faults: float = Field(0.2, ge=0, le=1, description="chance of a fault on an idle host in the minute")
     in_job_restarts: float = Field(0.0, ge=0, le=1, description="share of interruptions restarted inside the job")
     telemetry_hosts: int = Field(1, ge=0)

@@ -331,6 +331,17 @@ def _dependency(s: Scene) -> Sequence[Line]:
     ]  # fmt: skip
 
 
+def _weak_gpu(s: Scene) -> Sequence[Line]:
+    """A GPU that computes wrong addresses now and then: each time it reads as if the program had."""
+    if s.rng.random() < 0.6:
+        first = [s.xid(0, 31, f"Ch {int(s.rng.integers(1, 60)):08x}, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_{int(s.rng.integers(0, 6))} "
+                       f"faulted @ 0x7f{s.hex(2)}_{s.hex(8)}. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ")]  # fmt: skip
+    else:
+        first = [s.xid(0, 13, f"Graphics SM Warp Exception on (GPC {int(s.rng.integers(0, 8))}, TPC {int(s.rng.integers(0, 9))}, SM {int(s.rng.integers(0, 2))}): Out Of Range Address"),
+                 s.xid(0.2, 43, f"Ch {int(s.rng.integers(1, 60)):08x}")]  # fmt: skip
+    return [*first, *_cuda(s, 0.6, "an illegal memory access was encountered")]
+
+
 STORIES: dict[str, tuple[Story, ...]] = {
     "gpu.device": (_gpu_device, _gpu_device, _gpu_device_halt),
     "gpu.nvlink": (_nvlink,),
@@ -364,7 +375,7 @@ def story(a: Attempt, s: SimSettings, name: Callable[[int], str]) -> list[Line]:
     scene = Scene(
         host, gpu, host * s.gpus_per_host + gpu, int(rng.integers(20_000, 900_000)), rng, s, a.stop_delay, name
     )
-    options = (OTHER_STORIES if s.wording == "other" else STORIES)[a.component]
+    options = (_weak_gpu,) if a.weak else (OTHER_STORIES if s.wording == "other" else STORIES)[a.component]
     return list(options[a.variant % len(options)](scene))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from pipeline.simulate import load_settings, simulate
 from schemas.settings import Settings
 
 #: The published mixes on few hosts: causes, order and wording do not depend on their number.
-FEW = {"hosts": 48, "spare_hosts": 8, "noise_hosts": 0.3, "teardown_lines": 8, "log_every": 60}
+FEW: dict[str, Any] = {"hosts": 48, "spare_hosts": 8, "noise_hosts": 0.3, "teardown_lines": 8, "log_every": 60}
 
 
 @pytest.fixture(scope="module", params=["llama3-54d", "hsdp-mix"])

@@ -200,3 +200,16 @@ def test_the_command_writes_checks_and_refuses(tmp_path: Path) -> None:
     assert json.loads(done.output)["totals"]["interruptions"] == 26
     assert run.invoke(cli, ["simulate", out, "--check"]).output == "no truth in the logs\n"
     assert run.invoke(cli, ["simulate", out]).exit_code == 2
+
+
+def test_a_weak_gpu_has_the_first_faults_and_reads_like_a_program(tmp_path: Path) -> None:
+    few = {"gpu.device": 6.0, "software.bug": 2.0}
+    simulate(tmp_path / "sim", load_settings("small", mix=few, exact_mix=True, interruptions=8, weak_gpu_faults=4))
+    with (tmp_path / "sim" / "truth" / "attempts.tsv").open(encoding="utf-8") as rows:
+        faults = [a for a in csv.DictReader(rows, delimiter="\t") if a["component"] == "gpu.device"]
+    weak, others = faults[:4], faults[4:]
+    assert len({(a["host"], a["gpu"]) for a in weak}) == 1
+    assert ["software.bug" in a["acceptable"] for a in weak] == [True, True, False, False]
+    assert not any("software.bug" in a["acceptable"] for a in others)
+    kern = "".join(p.read_text() for p in (tmp_path / "sim" / "logs" / "hosts" / weak[0]["host"]).iterdir())
+    assert len(re.findall(r"\): (?:13|31), ", kern)) >= 4
