@@ -25,7 +25,7 @@ _NO_CHARTS = "No pictures: they need the extra [report] (pip install 'faultbeam[
 _SHORT = {
     "provisional": "Not final yet", "quality": "Quality of the answers", "label": "Worth a label",
     "components": "Components", "weeks": "Weeks", "hosts": "Hosts", "swings": "Power swings",
-    "projection": "Projection", "checkpoints": "Checkpoints",
+    "projection": "Projection", "startup": "Start-up", "checkpoints": "Checkpoints",
 }  # fmt: skip
 _NAME = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 

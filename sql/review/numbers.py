@@ -62,6 +62,13 @@ def _provisional(d: Json) -> str:
     return f"; left out: {held} whose answer is not final yet" if held else ""
 
 
+def _other_rates(r: Json) -> str:
+    """The rate with what is no fault of a host, as other publications count it."""
+    if r["all_unexpected"] is None or r["with_planned"] is None:
+        return ""
+    return f"all unexpected {r['all_unexpected']:.2f}, with planned {r['with_planned']:.2f}"
+
+
 def _undated(start: Json) -> str:
     """Attempts whose start-up is not known, because their first step lines carry no stamp."""
     held = start["without_dated_first_step"]
@@ -93,7 +100,7 @@ def _numbers(d: Json) -> list[tuple[str, str, str, str]]:
         (
             "Node failure rate",
             amount(r["value"]),
-            " ".join(x for x in (r["unit"] + ";" if r["ci95"] else r["unit"], between(r["ci95"])) if x),
+            "; ".join(x for x in (r["unit"], between(r["ci95"]), _other_rates(r)) if x),
             "review_attempts",
         ),
         (

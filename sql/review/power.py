@@ -93,27 +93,25 @@ def _grouped(finely: Sequence[Row], main: Task | None) -> list[dict[str, Any]]:
     ]
     known = moments(main)
     times = [at for at, _ in known]
+    gpus = main.gpus if main else None
     out = []
     for rising in (False, True):
         group: list[tuple[float, float, float, int, str]] = []
         for one in [*sorted(s for s in single if (s[2] > 0) == rising), None]:
             if group and (one is None or one[0] - group[-1][0] > _TOGETHER_S):
-                out.append(_event(group, known, times, main))
+                found = _event(group, gpus)
+                at = found["at_s"]
+                out.append({**found, "tied_to": tied(at, known, times, NEAR_S) or _during(at, main)})
                 group = []
             if one is not None:
                 group.append(one)
     return sorted(out, key=lambda e: e["at_s"])
 
 
-def _event(
-    group: list[tuple[float, float, float, int, str]],
-    known: list[tuple[float, str]],
-    times: list[float],
-    main: Task | None,
-) -> dict[str, Any]:
+def _event(group: list[tuple[float, float, float, int, str]], gpus: int | None) -> dict[str, Any]:
+    """One swing of the job, of the swings of its hosts. gpus: of the job."""
     from sql.types import iso
 
-    gpus = main.gpus if main else None
     seen = sum(n for *_, n, _ in group)
     watts = sum(w for _, _, w, _, _ in group) / seen
     at = median(t for t, *_ in group)
@@ -128,7 +126,6 @@ def _event(
         "hosts": len({host for *_, host in group}),
         "job_mw": None if scale is None else abs(watts) * scale,
         "job_mw_per_s": None if scale is None else abs(watts) * scale / seconds,
-        "tied_to": tied(at, known, times, NEAR_S) or _during(at, main),
     }
 
 

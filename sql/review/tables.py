@@ -184,6 +184,23 @@ def tables(doc: Json) -> list[Table]:
             },
         ),
         Table(
+            "startup",
+            "Start-up by part",
+            ("part", "median s", "attempts"),
+            tuple(
+                (part, doc["startup_seconds"][key], doc["startup_seconds"][count])
+                for part, key, count in (
+                    ("queue: end of the attempt before until the start", "queue_median", "queue_n"),
+                    ("init: start until the checkpoint is loaded", "init_median", "init_n"),
+                    ("load and first step: from there to the first step", "load_and_first_step_median", "load_n"),
+                    ("start-up: start until the first step began", "median", "n"),
+                )
+            ),
+            "review_attempts",
+            "Parts are known only where the log prints them with stamps; they need not be the same attempts.",
+            {"median s": 1},
+        ),
+        Table(
             "checkpoints",
             "Checkpoint interval",
             ("interval", "seconds", "cost %"),
