@@ -388,9 +388,18 @@ class Watcher:
 
     # -- after the steps
 
+    def _gone(self, listing: Listing) -> list[str]:
+        """Files that are no more; not those in whose place stands one that waits to be read and may replace them."""
+        waiting = {f.shown for key, f in listing.files.items() if f.size and self._entries[key].row is None}
+        return [
+            key
+            for key, entry in self._entries.items()
+            if key not in listing.files and not (entry.row is not None and entry.row.path in waiting)
+        ]
+
     def _forget(self, listing: Listing, problems: dict[str, str], ready: list[Listed], done: Polled) -> None:
         """Forget files that are gone; tell what cannot be read, once, and take that back when it can."""
-        gone = [key for key in self._entries if key not in listing.files] if listing.whole else []
+        gone = self._gone(listing) if listing.whole else []
         for key in gone:
             del self._entries[key]
             if (opened := self._open.pop(key, None)) is not None:
