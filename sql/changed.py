@@ -77,6 +77,17 @@ def signals_between(connection: Connection, cluster: str, low_us: int, high_us: 
     return list(_facts(connection, query))
 
 
+def signals_on(connection: Connection, cluster: str, hosts: Collection[str]) -> list[tuple[SignalFact, Place]]:
+    """Signals that were placed on these hosts last, and where."""
+    c = signals.c
+    found: list[tuple[SignalFact, Place]] = []
+    for chunk in batches(sorted(hosts), _KEYS):
+        query = select(*_COLUMNS, c.host, c.first_at, c.last_at).where(c.cluster == cluster, c.host.in_(chunk))
+        for row in connection.execute(query).mappings():
+            found.append((SIGNALS.fact(row), (row["rule"], row["host"], row["first_at"], row["last_at"])))
+    return found
+
+
 def places_of(connection: Connection, cluster: str, source_ids: Collection[str]) -> list[Place]:
     """Where the signals of these sources were placed last."""
     c, found = signals.c, []

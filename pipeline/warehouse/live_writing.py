@@ -52,13 +52,14 @@ def write(
     of_hosts = [
         s for s in kept.sources.values() if s.source_id in found.clocks and found.clocks[s.source_id].host in hosts
     ]
+    placed_in = {p.fact.source_id for p in found.placed}
     progress = [p for sid in sorted(kept.progress) for p in kept.progress[sid]]
     with store.writing(cluster) as connection:
         if not next_generation(connection, cluster, kept.generation):
             return None
         # Rows are locked in the order in which loads lock them, by table and by key: else both wait for each other.
         write_clock_marks(connection, cluster, marks)
-        update_placements(connection, sorted(placement_rows(found.placed, found.renew), key=itemgetter(0)), cluster)
+        update_placements(connection, sorted(placement_rows(found.placed, placed_in), key=itemgetter(0)), cluster)
         update_progress_placements(
             connection, cluster, progress_rows(progress, found.renew, kept.runs, found.runs, found.clocks)
         )

@@ -36,9 +36,18 @@ from pipeline.warehouse.touches import (
     with_followers,
 )
 from schemas.facts import SignalFact, SourceFact, Stamp
+from schemas.identity import short_host
 from schemas.settings import Settings
 from schemas.subject import JobRun
-from sql.changed import places_of, signals_between, signals_of_rules, undecided_signals, untimed_signals
+from sql.changed import (
+    Place,
+    places_of,
+    signals_between,
+    signals_of_rules,
+    signals_on,
+    undecided_signals,
+    untimed_signals,
+)
 from sql.read import read_signals
 
 _KERNEL = frozenset({"kernel", "syslog", "journal"})
@@ -72,12 +81,17 @@ def narrow(
     settings: Settings,
 ) -> Narrow | None:
     """What to decide; None for everything."""
-    if not kept.subjects or _unbounded(kept, runs, touched):
+    pods = pod_nodes(f for own in kept.fragments.values() for f in own)
+    if not kept.subjects or _unbounded(kept, runs, touched, pods):
         return None
     moved = moved_sources(kept, clocks)
     renew = frozenset(touched) | moved
     changed = {s.signal_id: s for s in undecided_signals(connection, kept.cluster, frozenset(touched) - moved)}
     changed |= {s.signal_id: s for s in read_signals(connection, kept.cluster, moved, None, None, include_untimed=True)}
+    old_places = [(sid, place) for sid in sorted(moved) for place in places_of(connection, kept.cluster, [sid])]
+    for fact, place in _named_by_pod(connection, kept, touched, pods):
+        changed[fact.signal_id] = fact
+        old_places.append((fact.source_id, place))
     placed = place_signals(kept.facts(_sorted(changed)), clocks, ruleset)
     if kept.special is None:
         special = signals_of_rules(connection, kept.cluster, special_rules(ruleset))
@@ -91,7 +105,7 @@ def narrow(
             out.regions.sources.add(p.fact.source_id)
         else:
             touches.append(touch)
-    touches.extend(_old_places(connection, kept, moved, ruleset))
+    touches.extend(_old_touches(kept, old_places, ruleset))
     for sid in sorted(renew & kept.sources.keys()):
         told = _of_source(kept, kept.sources[sid], clocks.get(sid), sid in moved)
         if told is None:
@@ -118,12 +132,12 @@ def narrow(
     return out
 
 
-def _unbounded(kept: Kept, runs: Sequence[JobRun], touched: Collection[str]) -> bool:
+def _unbounded(kept: Kept, runs: Sequence[JobRun], touched: Collection[str], new_pods: Mapping[str, str]) -> bool:
     """Changes whose reach nothing bounds: they are rare."""
     facts = [kept.sources[sid] for sid in touched if sid in kept.sources]
     if any(fact.startswith("fr.") for s in facts for fact in s.facts):
         return True  # sets of dumps are read as a whole
-    if kept.pods is not None and kept.pods != pod_nodes(f for own in kept.fragments.values() for f in own):
+    if kept.pods is not None and any(new_pods.get(pod) != node for pod, node in kept.pods.items()):
         return True
     for s in facts:
         old = kept.decided.get(s.source_id)
@@ -165,13 +179,23 @@ def _same_times(source: SourceFact, old: Clock, new: Clock) -> bool:
     return True
 
 
-def _old_places(connection: Connection, kept: Kept, moved: Collection[str], ruleset: Ruleset) -> Iterable[Touch]:
-    """What moved sources touched where they were placed before."""
-    for sid in sorted(moved):
-        root = kept.sources[sid].root if sid in kept.sources else ""
-        for rule, host, low, high in places_of(connection, kept.cluster, [sid]):
-            if low is not None and high is not None:
-                yield touch_of_place(rule, host, low, high, root, ruleset)
+def _named_by_pod(
+    connection: Connection, kept: Kept, touched: Collection[str], pods: Mapping[str, str]
+) -> list[tuple[SignalFact, Place]]:
+    """Signals whose host is a pod of which it is known only now on which node it stood."""
+    if kept.pods is not None:
+        new = pods.keys() - kept.pods.keys()
+    else:
+        new = {short_host(f.step) for sid in touched for f in kept.fragments.get(sid, ())} & pods.keys()
+    return signals_on(connection, kept.cluster, new)
+
+
+def _old_touches(kept: Kept, places: Iterable[tuple[str, Place]], ruleset: Ruleset) -> Iterable[Touch]:
+    """What signals touched where they were placed before."""
+    for sid, (rule, host, low, high) in places:
+        if low is not None and high is not None:
+            root = kept.sources[sid].root if sid in kept.sources else ""
+            yield touch_of_place(rule, host, low, high, root, ruleset)
 
 
 def _hostless_kernel(source: SourceFact, clock: Clock | None) -> bool:
