@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         "faultbeam watch /var/log/cluster --once",
     ),
 )
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+@click.argument("folder", metavar="DIR", type=click.Path())
 @click.option("--once", is_flag=True, help="Read what is there, decide it, and end.")
 @click.option(
     "--interval",
@@ -79,9 +79,10 @@ def _run(
     from classifiers.knowledge import load_ruleset
     from pipeline.warehouse.live import Decider
     from pipeline.watch.session import Session
-    from pipeline.watch.watcher import Watcher
+    from pipeline.watch.watcher import Watcher, check_folder
     from sql.store import open_store
 
+    check_folder(folder)
     ruleset = load_ruleset()
     with (
         open_store(warehouse, create=True) as store,

@@ -45,6 +45,14 @@ class WatchError(PipelineError):
     """A folder cannot be watched; the message says why and what to do."""
 
 
+def check_folder(folder: str | Path) -> str:
+    """The folder with its links resolved; WatchError where it is none."""
+    if not Path(folder).is_dir():
+        msg = f"cannot watch {folder}: it is not a folder that can be read; give the folder that the logs are in"
+        raise WatchError(msg)
+    return os.path.realpath(folder)
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long to wait. line_s: for the end of a last line. document_s: until what is read as a whole rests."""
@@ -98,10 +106,7 @@ class Watcher:
         clock: Callable[[], float] = time.monotonic,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        if not Path(folder).is_dir():
-            msg = f"cannot watch {folder}: it is not a folder that can be read; give the folder that the logs are in"
-            raise WatchError(msg)
-        self.folder = os.path.realpath(folder)
+        self.folder = check_folder(folder)
         self._root = Path(self.folder).name
         self._store, self._settings = store, settings
         self._reader = Reader(ruleset, scan_engine(ruleset, settings), settings)

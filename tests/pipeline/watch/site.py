@@ -34,6 +34,7 @@ class Folder:
     top: Path
     now: float = 1000.0
     told: list[Outgoing] = field(default_factory=list)
+    url: str = ""
 
     def __post_init__(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ class Folder:
 
     @property
     def warehouse(self) -> str:
-        return f"sqlite:///{self.top / 'watched.db'}"
+        return self.url or f"sqlite:///{self.top / 'watched.db'}"
 
     def write(self, name: str, text: str | bytes, mode: str = "a") -> Path:
         path = self.logs / name

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import event
 
 from classifiers.knowledge import load_ruleset
 from pipeline.cli.main import cli
@@ -80,6 +81,8 @@ def test_what_cannot_be_read_makes_exit_code_3(folder: Folder) -> None:
 def test_a_folder_that_is_not_there_is_wrong_use(folder: Folder) -> None:
     done = CliRunner().invoke(cli, ["watch", str(folder.top / "nowhere"), "--warehouse", folder.warehouse])
     assert done.exit_code == 2
+    assert "nowhere: it is not a folder" in done.output
+    assert not (folder.top / "watched.db").exists()
     with open_store(folder.warehouse, create=True) as store, pytest.raises(WatchError, match="nowhere"):
         Watcher(folder.top / "nowhere", store, SETTINGS, RULES)
 
@@ -128,9 +131,10 @@ def test_a_warehouse_that_is_locked_is_waited_for(folder: Folder) -> None:
     troubles: list[str] = []
     stop = threading.Event()
     with (
-        open_store(f"sqlite:///{file}?timeout=0.2", create=True) as store,
+        open_store(folder.warehouse, create=True) as store,
         Watcher(folder.logs, store, SETTINGS, RULES) as watcher,
     ):
+        event.listen(store.engine, "checkout", _impatient)
         session = Session(
             watcher, Decider(store, SETTINGS, RULES), store, tell=folder.told.append, trouble=troubles.append, stop=stop
         )
@@ -148,14 +152,17 @@ def test_a_warehouse_that_is_locked_is_waited_for(folder: Folder) -> None:
             blocker.close()
 
 
+def _impatient(connection: sqlite3.Connection, *_: object) -> None:
+    """Waits 0.2 s for a lock instead of a minute."""
+    connection.execute("PRAGMA busy_timeout = 200")
+
+
 class _Killed(BaseException):
     """Ends a poll where a kill would."""
 
 
 def test_a_kill_before_any_statement_of_the_transaction(folder: Folder) -> None:
     """The process dies before the first, the second, ... statement that writes; the next one makes it whole."""
-    from sqlalchemy import event
-
     written = 0
     for attempt in range(400):
         folder.write("kern.log", "".join(noise(attempt * 10 + i) for i in range(3)) + xid(attempt, attempt % 60))
