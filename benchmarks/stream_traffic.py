@@ -31,9 +31,8 @@ _NOISE = (
 )
 _SIGNALS = (
     "pcieport 0000:{p}:01.0: AER: Corrected error received: 0000:{p}:00.0",
-    "nvme nvme2: I/O {n} QID 1 timeout, reset controller",
     "mlx5_core 0000:{p}:00.0: mlx5_pcie_event:301: Detected insufficient power on the PCIe slot (27W).",
-    "NVRM: Xid (PCI:0000:{p}:00): 94, pid={n}, name=python3, Contained: CE User Channel (0x9).",
+    "pcieport 0000:{p}:01.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)",
 )
 _BUSES = ("4d", "b1", "c3")
 _HEADING = "JobID|JobName|User|State|ExitCode|Submit|Start|End|NNodes|AllocTRES|NodeList"
@@ -161,7 +160,8 @@ class Traffic:
 
     def _end(self, job: Job) -> Iterator[Item]:
         """What is printed around the end, in its order; the row of the scheduler comes last and says the end."""
-        culprit = self._rng.choice(job.hosts)
+        # always the same of a slot's hosts: the window before a job's end reaches into the jobs before it
+        culprit = job.hosts[job.slot % HOSTS_OF_A_JOB]
         log = _File("login01", f"/scratch/jobs/slurm-{job.number}.out", job.number)
         at = job.ends
         for step in range(5):
