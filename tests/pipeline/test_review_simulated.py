@@ -57,9 +57,24 @@ def test_54_days(llama: tuple[str, dict[str, Any]]) -> None:
     day = doc["diurnal"]
     assert day["verdict"] == "detectable"
     assert abs(day["slowest_hour"] - truth["day_effect"]["slowest_hour"]) < 1
-    # The simulator's steps have no noise: the interval is as narrow as float rounding of the document allows for.
     assert day["ci95"][0] <= truth["day_effect"]["peak_to_trough"] <= day["ci95"][1]
+    assert day["ci95"][1] - day["ci95"][0] < 0.0005
+    trend = doc["mttf_trend"]
+    assert trend["verdict"] == "no trend seen; 419 failures in 54 days would show 4 % a week or more"
+    assert sum(w["unexpected"] for w in trend["by_week"]) == 419
+    assert sum(w["job_hours"] for w in trend["by_week"]) == pytest.approx(doc["mttf_hours"]["job_hours"], rel=1e-4)
+    assert doc["projection"][-1]["gpus"] == 131_072
+    low, high = doc["projection"][0]["expected_ettr_ci95"]
+    assert low < doc["projection"][0]["expected_ettr"] < high
     assert doc["by_hour"]["verdict"].startswith("no cycle seen; 419 failures would show one of +-17 %")
+
+
+def test_an_hour_between_checkpoints_shows_the_same_day_effect(tmp_path: Path) -> None:
+    url, truth = _run(tmp_path, "llama3-54d", **SMALL, checkpoint_every_s=3600.0, seed=5)
+    with open_store(url) as store:
+        day = review(store, None, None, None)["diurnal"]
+    assert day["verdict"] == "detectable"
+    assert day["ci95"][0] <= truth["day_effect"]["peak_to_trough"] <= day["ci95"][1]
 
 
 def test_five_days_show_no_day_effect(llama: tuple[str, dict[str, Any]]) -> None:

@@ -141,6 +141,36 @@ def test_print_is_black_on_white(browser: Any, page: Path) -> None:
     assert style == ["rgb(0, 0, 0)", "rgb(255, 255, 255)", "rgb(0, 0, 0)"]
 
 
+def test_the_paper_holds_the_page(browser: Any, page: Path) -> None:
+    _open(browser, page)
+    paper = {"width": 760, "height": 1075, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", paper)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    seen = browser.execute_script(
+        "const shown = s => [...document.querySelectorAll(s)].filter(e => e.offsetParent).length;"
+        " return [document.documentElement.scrollWidth <= innerWidth, shown('nav'), shown('details'), shown('.card')]"
+    )
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert seen == [True, 0, 0, 12]
+
+
+def test_what_matters_comes_first_and_everything_can_be_jumped_to(browser: Any, page: Path) -> None:
+    _open(browser, page, width=400)
+    heads = [h.text.removesuffix(" query") for h in browser.find_elements("tag name", "h2")]
+    assert heads[:3] == ["What changed", "Attribution quality", "Incidents most worth a label"]
+    links = browser.find_elements("css selector", "nav a")
+    assert len(links) == len(heads)
+    assert len(browser.find_elements("css selector", "ol.changes li a[href^='#q-']")) == 5
+    rows = browser.find_elements("css selector", "[aria-labelledby=t-label] tbody tr")
+    assert len(rows) == 20
+    assert browser.execute_script("return arguments[0].scrollWidth <= innerWidth", rows[0])
+    cells = "[aria-labelledby=t-label] td[data-c=confidence]"
+    confidence = f"return [...document.querySelectorAll('{cells}')].map(c => +c.dataset.v)"
+    browser.find_elements("css selector", "[aria-labelledby=t-label] th button")[4].click()
+    found = browser.execute_script(confidence)
+    assert found == sorted(found, reverse=True)
+
+
 def test_page_of_an_empty_warehouse(browser: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'w.db'}"
     upgrade(url)
