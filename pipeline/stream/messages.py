@@ -41,6 +41,10 @@ ROOT = "stream"
 LINES, RECORDS = 64, 4096
 #: Larger JSON is not decoded. Bytes.
 LARGEST_JSON = 8 << 20
+#: Of longer lines the surroundings of a hit are read, or their head. Bytes.
+LONGEST_LINE = 64 << 10
+#: Of longer texts without a hit some lines at their head and tail are read. Bytes, and lines at either end.
+LONGEST_TEXT, ENDS = 64 << 10, 50
 #: From this share of control bytes on a value is no text.
 _BINARY = 0.1
 _CONTROL = bytes({*range(9), 11, 12, *range(14, 27), *range(28, 32)})
@@ -133,7 +137,8 @@ def poison(value: bytes) -> Poison | None:
 def read(message: Message, wanted: Sequence[int] | None = None) -> Reading:
     """The message as lines or as a document.
 
-    wanted: offsets inside the value; of a text only the lines there are framed. None: all lines.
+    wanted: offsets inside the value; of a text only the lines there are framed. None: all lines, of a long text those
+    at its ends.
     """
     value = message.value or b""
     bad = poison(value)
@@ -220,6 +225,8 @@ def _shipped(message: Message, record: Record, place: tuple[int, str] | None) ->
 
 def _text(message: Message, value: bytes, fmt: LineFormat | None, wanted: Sequence[int] | None) -> Iterator[Line]:
     """Lines of a text, all of them or those that hold one of the offsets `wanted`."""
+    if wanted is None and len(value) > LONGEST_TEXT:
+        wanted = _ends(value)
     bounds = _bounds(value) if wanted is None else _bounds_at(value, wanted)
     base = _number(message.headers.get("offset", ""))
     path = message.headers.get("source", "")
@@ -300,7 +307,7 @@ def _bounds(value: bytes) -> Iterator[tuple[int, int, int]]:
     while begin < len(value):
         end = first_end(value, begin, len(value))
         end = len(value) if end < 0 else end
-        yield number, begin, end
+        yield number, begin, min(end, begin + LONGEST_LINE)
         begin, number = end + 1, number + 1
 
 
@@ -311,12 +318,28 @@ def _bounds_at(value: bytes, wanted: Sequence[int]) -> Iterator[tuple[int, int, 
     for at in wanted:
         if at <= stop:
             continue
-        begin = last_end(value, 0, at) + 1
-        stop = first_end(value, at, len(value))
-        stop = len(value) if stop < 0 else stop
-        number += value.count(b"\n", counted, begin) + value.count(b"\r", counted, begin)
-        counted = begin
+        begin = last_end(value, max(0, at - LONGEST_LINE // 2), at) + 1 or max(0, at - LONGEST_LINE // 2)
+        stop = first_end(value, at, min(at + LONGEST_LINE // 2, len(value)))
+        stop = min(at + LONGEST_LINE // 2, len(value)) if stop < 0 else stop
+        if number < LINES:  # from there on all have the last address
+            number += value.count(b"\n", counted, begin) + value.count(b"\r", counted, begin)
+            counted = begin
         yield number, begin, stop
+
+
+def _ends(value: bytes) -> list[int]:
+    """Offsets of some lines at the head and at the tail."""
+    found: list[int] = []
+    tail: list[int] = []
+    at = 0
+    while len(found) < ENDS and 0 <= at < len(value):
+        found.append(at)
+        at = first_end(value, at, len(value)) + 1 or len(value)
+    at = len(value)
+    while len(tail) < ENDS and at > LONGEST_LINE:
+        at = last_end(value, at - LONGEST_LINE, at - 1) + 1 or at - LONGEST_LINE
+        tail.append(at)
+    return sorted({*found, *(t for t in tail if t > found[-1])})
 
 
 def _number(text: str) -> int | None:

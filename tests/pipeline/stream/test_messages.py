@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from pipeline.stream.messages import LARGEST_JSON, LINES, RECORDS, Document, Line, Message, Poison, poison, read
+from pipeline.stream.messages import (
+    ENDS,
+    LARGEST_JSON,
+    LINES,
+    LONGEST_LINE,
+    RECORDS,
+    Document,
+    Line,
+    Message,
+    Poison,
+    poison,
+    read,
+)
 from schemas.facts import Stamp
 
 AT = 1_772_500_000_000_000
@@ -131,6 +143,27 @@ def test_only_the_wanted_lines_of_a_text_are_framed() -> None:
     found = read(message(value, 1), [value.index(b"ne"), value.index(b"hree"), value.index(b"ree")])
     assert not isinstance(found, Poison | Document)
     assert [(x.frame.text, x.address - LINES) for x in found] == [("one", 1), ("three", 3)]
+
+
+def test_of_a_long_text_without_hits_some_lines_at_its_ends_are_read() -> None:
+    value = b"".join(b"line %d\n" % n for n in range(500_000))
+    found = read(message(value, host="gn07", source="train.log", offset="0"))
+    assert not isinstance(found, Poison | Document)
+    assert [x.frame.text for x in found[:2]] == ["line 0", "line 1"]
+    assert found[-1].frame.text == "line 499999"
+    assert len(found) == 2 * ENDS
+    assert all(value[x.address :].startswith(x.frame.text.encode() + b"\n") for x in found)
+
+
+@pytest.mark.parametrize("at", [0, 30, 40_000, 5_000_000, 9_999_900])
+def test_of_a_long_line_the_surroundings_of_a_hit_are_read(at: int) -> None:
+    value = bytearray(b"y" * 10_000_000)
+    value[at : at + len(XID)] = XID.encode()
+    found = read(message(bytes(value), host="gn07", source="a.log"), [at + 5])
+    assert not isinstance(found, Poison | Document)
+    assert len(found) == 1
+    assert XID in found[0].frame.text
+    assert len(found[0].frame.text) <= LONGEST_LINE
 
 
 def test_a_line_format_that_a_header_names() -> None:
