@@ -39,7 +39,7 @@ class Lives:
         self._longest = max((high - low for (low, high), _ in self._lived), default=0)
         self._alone = frozenset(alone)
         self._progress, self._clocks = progress, clocks
-        self._nodes = {run.run_key: frozenset(run.nodes) for run in runs}
+        self._nodes: dict[str, frozenset[str]] = {}
         self._steps: dict[str, ProgressIndex] = {}
 
     def steps_after(self, event: Event, roots: Collection[str]) -> int:
@@ -53,9 +53,10 @@ class Lives:
         return max((self._of(r).around("", 0, 0, event.t, event.t_last, event.unc)[1] for r in held), default=0)
 
     def _had(self, run: JobRun, event: Event, roots: Collection[str]) -> bool:
-        nodes = self._nodes[run.run_key]
-        if nodes:
-            return not nodes.isdisjoint(event.hosts)
+        if run.nodes:
+            if run.run_key not in self._nodes:
+                self._nodes[run.run_key] = frozenset(run.nodes)
+            return not self._nodes[run.run_key].isdisjoint(event.hosts)
         return any(root in self._alone for root in run.roots if root in roots)
 
     def _of(self, run: JobRun) -> ProgressIndex:

@@ -58,8 +58,8 @@ class RunIndex:
         self._timed = sorted(timed, key=lambda item: (item[0], item[1], item[2].run_key))
         self._lows = [low for low, _, _ in self._timed]
         self._longest = max((high - low for low, high, _ in self._timed), default=0)
-        sets: dict[tuple[str, ...], frozenset[str]] = {}
-        self.nodes = {run.run_key: sets.setdefault(run.nodes, frozenset(run.nodes)) for run in runs}
+        sets = {nodes: frozenset(nodes) for nodes in {run.nodes for run in runs}}
+        self.nodes = {run.run_key: sets[run.nodes] for run in runs}
 
     def covering(self, t: int, t_last: int, slack_s: float) -> list[JobRun]:
         slack = int(slack_s * 1e6)
