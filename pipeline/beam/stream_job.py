@@ -16,7 +16,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from pipeline.stream.plan import PRISM, Plan, Submission
+from pipeline.stream.plan import Plan, Submission
 
 if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineResult
@@ -82,10 +82,10 @@ def _attend(plan: Plan, result: PipelineResult, stop: threading.Event) -> int:
 
 
 def _drain(plan: Plan, decider: Decider) -> None:
-    from pipeline.beam.stream_reader import STOPPING
+    from pipeline.beam.stream_reader import STOPPING, reads_here
     from pipeline.beam.stream_steps import decide
 
-    if plan.runner == PRISM:
+    if reads_here():
         STOPPING.asked.set()
         if not STOPPING.wait(_DRAIN_S, plan.shards):
             log.warning("readers did not stop within %.0f s; the next start reads again what they held", _DRAIN_S)

@@ -148,6 +148,11 @@ class _Opened:
         self.lock = threading.Lock()
 
 
+def reads_here() -> bool:
+    """Whether this process is a worker that reads."""
+    return bool(_open)
+
+
 def _opened(options: ReaderOptions, settings: Settings, number: int) -> _Opened:
     key = (options.submission, number)
     with _lock:
