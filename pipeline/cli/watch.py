@@ -13,8 +13,8 @@ from pipeline.cli.options import examples, format_option, settings, settings_opt
 from pipeline.cli.output import plain
 
 if TYPE_CHECKING:
+    from pipeline.watch.entries import Polled
     from pipeline.watch.session import Totals
-    from pipeline.watch.watcher import Polled
     from schemas.settings import Settings
     from sql.published import Outgoing
 
@@ -78,8 +78,9 @@ def _run(
     """Watch until told to stop; without an interval, once."""
     from classifiers.knowledge import load_ruleset
     from pipeline.warehouse.live import Decider
+    from pipeline.watch.entries import check_folder
     from pipeline.watch.session import Session
-    from pipeline.watch.watcher import Watcher, check_folder
+    from pipeline.watch.watcher import Watcher
     from sql.store import open_store
 
     check_folder(folder)

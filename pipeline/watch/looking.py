@@ -68,7 +68,7 @@ def look(
     known: the source as which it was read, where its format is beyond doubt as long as it holds what it held.
     """
     size, mtime_ns = opened.signature
-    if row is not None and (size < row.position or opened.mark(row.position) != row.mark):
+    if row is not None and (not row.position or size < row.position or opened.mark(row.position) != row.mark):
         row = None
     shown = row.path if row is not None else listed.shown
     found: list[Found] = []

@@ -31,8 +31,11 @@ class Opened:
     @property
     def path(self) -> Path:
         """Where others may open the very same file: through the descriptor, where the system offers that."""
-        through = Path(f"/proc/self/fd/{self.fd}")
-        return through if through.exists() or through.is_symlink() else Path(self._path)
+        for folder in ("/proc/self/fd", "/dev/fd"):
+            through = Path(folder) / str(self.fd)
+            if through.exists():
+                return through
+        return Path(self._path)
 
     @property
     def signature(self) -> tuple[int, int]:

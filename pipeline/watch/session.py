@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.warehouse.live import Decided, Decider
-from pipeline.watch.watcher import Polled, Watcher
+from pipeline.warehouse.live import Decided, Decider, DecidingError
+from pipeline.watch.entries import Polled
+from pipeline.watch.watcher import Watcher
 from sql.errors import CannotConnect
+from sql.housekeeping import sweep
 from sql.published import Outgoing, relay
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: How long facts of one moment are gathered before they are decided. Seconds.
 _SETTLE_S = 10.0
+#: How often what is old is forgotten. Seconds.
+_SWEEP_S = 6 * 3600.0
 #: Longest wait between two tries to reach the warehouse. Seconds.
 _BACK_OFF_S = 30.0
 
@@ -56,6 +60,7 @@ class Session:
     stop: threading.Event = field(default_factory=threading.Event)
     totals: Totals = field(default_factory=Totals)
     _touched: dict[str, float] = field(default_factory=dict)
+    _swept: float | None = None
 
     def once(self) -> Totals:
         """Read all that is there, decide it and tell."""
@@ -63,6 +68,7 @@ class Session:
         while busy and not self.stop.is_set():
             busy = self._poll(hurry=True).busy
         self._decide(everything=True)
+        self._sweep()
         return self.totals
 
     def run(self, interval_s: float) -> Totals:
@@ -74,8 +80,9 @@ class Session:
                 if not self.stop.is_set():
                     self._decide(everything=first)
                     first = False
+                    self._sweep()
                 wait = 0.0 if polled.busy else interval_s
-            except CannotConnect as error:
+            except (CannotConnect, DecidingError) as error:
                 self.trouble(str(error))
                 self.decider.forget()
                 wait, first = min(_BACK_OFF_S, max(interval_s, 2 * wait)), True
@@ -105,6 +112,13 @@ class Session:
         self.totals.decided += done.decided
         self.totals.provisional = done.provisional
         self.totals.told += relay(self.store, self._send, cluster=self.decider.settings.cluster)
+
+    def _sweep(self) -> None:
+        """Now and then, forget marks and messages that nobody needs any more."""
+        now = time.monotonic()
+        if self._swept is None or now - self._swept >= _SWEEP_S:
+            sweep(self.store, self.decider.settings.cluster)
+            self._swept = now
 
     def _send(self, waiting: Sequence[Outgoing]) -> list[int]:
         for message in waiting:

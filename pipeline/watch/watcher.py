@@ -7,17 +7,15 @@ read again. Files that are read as they grow are held open for a while, so that 
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.errors import PipelineError
 from pipeline.scanning.scan import scan_engine
-from pipeline.sources import Source
+from pipeline.watch.entries import Entry, Patience, Polled, check_folder
 from pipeline.watch.identity import name_sources
 from pipeline.watch.listing import Listed, Listing, list_folder
 from pipeline.watch.looking import Look, beyond_doubt, is_lines, look, unpack
@@ -36,57 +34,9 @@ if TYPE_CHECKING:
 #: Files of one step, and bytes after which a step ends.
 _FILES, _BYTES = 64, 64 << 20
 #: Files that are held open, so that their last lines can be read when they are deleted.
-_HELD = 200
+_HELD = 128
 #: A document that never rests, and a packed file that grows for long, is read this often. Seconds.
 _IMPATIENT_S = 60.0
-
-
-class WatchError(PipelineError):
-    """A folder cannot be watched; the message says why and what to do."""
-
-
-def check_folder(folder: str | Path) -> str:
-    """The folder with its links resolved; WatchError where it is none."""
-    if not Path(folder).is_dir():
-        msg = f"cannot watch {folder}: it is not a folder that can be read; give the folder that the logs are in"
-        raise WatchError(msg)
-    return os.path.realpath(folder)
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait. line_s: for the end of a last line. document_s: until what is read as a whole rests."""
-
-    line_s: float = 10.0
-    document_s: float = 5.0
-
-
-@dataclass(slots=True)
-class Polled:
-    """What a poll did. files: listed. read: those that had changed. signals: folded ones. quarantined: parts.
-
-    busy: more is left to read at once. touched: sources whose facts changed.
-    """
-
-    files: int = 0
-    read: int = 0
-    signals: int = 0
-    quarantined: int = 0
-    busy: bool = False
-    touched: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A file as this process knows it. seen: its signature, since: when that was met. due: when to look again though
-    nothing changed, None for never. changed: since when it has been waiting to be read as a whole."""
-
-    row: WatchedFile | None = None
-    source: Source | None = None
-    seen: tuple[int, int] = (-1, -1)
-    since: float = 0.0
-    due: float | None = None
-    changed: float | None = None
 
 
 class Watcher:
@@ -113,7 +63,7 @@ class Watcher:
         self._patience, self._clock, self._stopped = patience or Patience(), clock, stopped
         with store.reading() as connection:
             rows = read_watched(connection, settings.cluster, self.folder)
-        self._entries = {key: _Entry(row, seen=(row.size, row.mtime_ns)) for key, row in rows.items()}
+        self._entries = {key: Entry(row, seen=(row.size, row.mtime_ns)) for key, row in rows.items()}
         self._open: OrderedDict[str, Opened] = OrderedDict()
         self._problems: dict[str, str] = {}
 
@@ -159,7 +109,7 @@ class Watcher:
     # -- which files
 
     def _ready(self, listed: Listed, now: float, *, hurry: bool) -> bool:
-        entry = self._entries.setdefault(listed.key, _Entry())
+        entry = self._entries.setdefault(listed.key, Entry())
         if entry.seen != listed.signature:
             entry.seen, entry.since = listed.signature, now
             entry.changed = now if entry.changed is None else entry.changed
@@ -309,17 +259,19 @@ class Watcher:
 
     def _replaced(self, looks: list[Look], listing: Listing, shared: Counter[str]) -> dict[int, str]:
         """Position of a document that was written anew at its path -> the id of the source before it."""
-        at_path = {e.row.path: key for key, e in self._entries.items() if e.row is not None and e.row.source_id}
+        at_path: dict[str, list[str]] = {}
+        for key, entry in self._entries.items():
+            if entry.row is not None and entry.row.source_id:
+                at_path.setdefault(entry.row.path, []).append(key)
         out = {}
         for at, item in enumerate(looks):
             if not item.document or item.row is not None:
                 continue
-            key = at_path.get(item.listed.shown)
-            row = self._entries[key].row if key is not None else None
-            if row is None or key is None or shared[row.source_id] > 1:
-                continue
-            if (key == item.listed.key or key not in listing.files) and not is_lines(self._format_of(row)):
-                out[at] = row.source_id
+            for key in at_path.get(item.listed.shown, ()):
+                row = self._entries[key].row
+                replaced = key == item.listed.key or key not in listing.files
+                if replaced and row is not None and shared[row.source_id] <= 1 and not is_lines(self._format_of(row)):
+                    out[at] = row.source_id
         return out
 
     def _format_of(self, row: WatchedFile) -> str:

@@ -15,8 +15,9 @@ from classifiers.knowledge import load_ruleset
 from pipeline.scanning.scan import scan_paths
 from pipeline.warehouse.ingest import ingest
 from pipeline.warehouse.live import Decider
+from pipeline.watch.entries import Patience, Polled
 from pipeline.watch.session import Session, Totals
-from pipeline.watch.watcher import Patience, Polled, Watcher
+from pipeline.watch.watcher import Watcher
 from schemas.facts import Facts
 from schemas.settings import Settings
 from sql.factrows import storable_facts

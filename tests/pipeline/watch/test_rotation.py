@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.watch.watcher import Patience
+from pipeline.watch.entries import Patience
 from schemas.facts import CELL
 from sql.store import open_store
 from tests.pipeline.watch.site import Folder, counted, noise, xid

@@ -22,8 +22,9 @@ from sqlalchemy import event
 from classifiers.knowledge import load_ruleset
 from pipeline.cli.main import cli
 from pipeline.warehouse.live import Decider
+from pipeline.watch.entries import WatchError
 from pipeline.watch.session import Session
-from pipeline.watch.watcher import Watcher, WatchError
+from pipeline.watch.watcher import Watcher
 from schemas.settings import Settings
 from sql.published import Outgoing
 from sql.store import open_store
@@ -214,8 +215,8 @@ def _listed(folder: Folder) -> dict[str, Any]:
 
 
 def _read_entry(listed: Any) -> Any:
-    from pipeline.watch.watcher import _Entry
+    from pipeline.watch.entries import Entry
     from sql.watched import WatchedFile
 
     row = WatchedFile(listed.key, listed.shown, "", 0, 0, "", listed.size, listed.mtime_ns)
-    return _Entry(row, seen=listed.signature)
+    return Entry(row, seen=listed.signature)
