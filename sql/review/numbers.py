@@ -142,7 +142,7 @@ def _numbers(d: Json) -> list[tuple[str, str, str, str]]:
         (
             "Without a named cause",
             percent(d["unattributed"]["share"]),
-            f"{d['unattributed']['count']} interruptions",
+            f"{d['unattributed']['count']} interruption{'' if d['unattributed']['count'] == 1 else 's'}",
             "review_incidents",
         ),
     ]

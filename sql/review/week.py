@@ -43,9 +43,10 @@ def _than(now: float | None, before: float | None, show: str, unit: str) -> str:
 
 def _interruptions(now: Json, before: Json | None, name: str, other: str) -> str:
     parts = f"{now['unexpected']} unexpected and {now['planned']} planned"
-    line = f"{name[0].upper()}{name[1:]}: {now['interruptions']} interruptions, {parts}"
+    every = f"{now['interruptions']} interruption{'' if now['interruptions'] == 1 else 's'}"
+    line = f"{name[0].upper()}{name[1:]}: {every}, {parts}"
     if now["provisional"]["count"]:
-        line += f" ({now['provisional']['count']} more are not final yet)"
+        line += f" ({now['provisional']['count']} more not final yet)"
     if before is None:
         return f"{line}; nothing is known of a period before."
     # Two Poisson counts differ by more than chance where their difference is above 1.96 times the root of their sum.

@@ -104,7 +104,7 @@ def test_answers_that_are_not_final_are_marked_and_in_no_figure(store: Store) ->
     assert [c["component"] for c in doc["by_component"]] == ["gpu.hbm"]
     assert (doc["provisional"]["count"], doc["provisional"]["host_faults"]) == (1, 1)
     assert {x["incident_id"] for x in doc["provisional"]["incidents"]} >= {"inc-1"}
-    assert "(1 more are not final yet)" in doc["changes"][0]
+    assert "(1 more not final yet)" in doc["changes"][0]
     assert "left out: 1 whose answer is not final yet" in numbers(doc)[0].detail
     assert [x["incident_id"] for x in doc["to_label"]] == ["inc-0"]
     assert [r["component"] for r in _rows(store, "review_interruptions_by_component", "component")] == ["gpu.hbm"]
