@@ -224,7 +224,14 @@ class Reader:
                 f"{k8s.text(taint, 'value')}",
                 offset, line, k8s.stamp(taint, "timeAdded"), host,
             )  # fmt: skip
-        driver = k8s.mapping(node, "metadata", "labels").get("nvidia.com/cuda.driver-version.full")
+        labels = k8s.mapping(node, "metadata", "labels")
+        hostnames = {
+            k8s.text(a, "address") for a in k8s.items(node, "status", "addresses") if k8s.text(a, "type") == "Hostname"
+        }
+        for hostname in {short_host(h) for h in (*hostnames, str(labels.get("kubernetes.io/hostname", ""))) if h}:
+            if host and hostname != host:
+                self.out.facts.add(f"alias:{hostname}={host}")
+        driver = labels.get("nvidia.com/cuda.driver-version.full")
         if driver and host:
             self.out.facts.add(f"driver_version:{host}={driver}")
 

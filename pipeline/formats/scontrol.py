@@ -207,6 +207,9 @@ class Scontrol:
         if booted != NO_STAMP:
             name = "boot" if booted.kind == "utc" else "boot_local"
             out.facts.add(f"{name}:{said.node}={booted.us}")
+        hostname = short_host(record.get("NodeHostName"))
+        if hostname and hostname != said.node:
+            out.facts.add(f"alias:{hostname}={said.node}")
         for sentence in said.sentences:
             out.matched(match(sentence, offset=record.offset, line=record.line, stamp=at, host=said.node), at)
 

@@ -48,6 +48,8 @@ class ClockLike(Protocol):
     @property
     def shift(self) -> Shift | None: ...
     @property
+    def aliases(self) -> tuple[tuple[str, str], ...]: ...
+    @property
     def gpus(self) -> tuple[Gpu, ...]: ...
     def on(self, host: str) -> ClockLike: ...
     def utc(self, stamp: Stamp) -> tuple[int | None, float]: ...
@@ -101,6 +103,8 @@ def _hosts(
             return tuple(dict.fromkeys(nodes.get(host, host) for host in named)) if nodes else named
     if fact.host:
         host = short_host(fact.host)
+        if clock is not None and clock.aliases:
+            host = dict(clock.aliases).get(host, host)
         return (nodes.get(host, host),)
     if clock is not None and clock.host and (family in OWN_HOST or family == "job"):
         return (clock.host,)

@@ -160,7 +160,7 @@ class Clock:
     first. doubt_s: uncertainty of a stamp of this source. method: `explicit`, `zone assumed`, `year assumed`, `date
     assumed`, `boot-relative`, `none`: the weakest step that its stamps need. assumed: what was assumed, in words.
     shift: of the clock that wrote the stamps; by_host: of the hosts whose stamps those of its lines are (`on`).
-    gpus: of the host, by all their names.
+    gpus: of the host, by all their names. aliases: host names in its lines that the scheduler calls otherwise.
     """
 
     host: str = ""
@@ -175,6 +175,7 @@ class Clock:
     shift: Shift | None = None
     by_host: tuple[tuple[str, Shift], ...] = ()
     gpus: tuple[Gpu, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def on(self, host: str) -> Clock:
         """The clock of the lines of one host (a short name), in a log of several."""

@@ -116,6 +116,22 @@ def _known_in(path: str, known: set[str]) -> str:
     return ""
 
 
+def aliases_of(sources: Iterable[SourceFact]) -> dict[str, str]:
+    """Host names that a scheduler calls otherwise: name that the machine prints -> the scheduler's name of the node.
+
+    From facts `alias:<host>=<node>` (`NodeHostName` of Slurm, the host name of a Kubernetes node). A name that two
+    nodes claim, or that is itself a node's, stays what it is.
+    """
+    told: dict[str, set[str]] = {}
+    for source in sources:
+        for fact in source.facts:
+            if fact.startswith("alias:"):
+                name, _, node = fact[6:].partition("=")
+                told.setdefault(short_host(name), set()).add(short_host(node))
+    nodes = {node for named in told.values() for node in named}
+    return {name: next(iter(named)) for name, named in told.items() if len(named) == 1 and name not in nodes}
+
+
 def hosts_of(
     sources: Sequence[SourceFact], fragments_by_root: Mapping[str, Sequence[RunFragment]]
 ) -> dict[str, tuple[str, str | None]]:
@@ -127,6 +143,7 @@ def hosts_of(
     for source in sources:
         by_root.setdefault(source.root, []).append(source)
     out: dict[str, tuple[str, str | None]] = {}
+    aliases = aliases_of(sources)
     for root, members in by_root.items():
         known = named_hosts(members, fragments_by_root.get(root, ()))
         nodes = pod_nodes(fragments_by_root.get(root, ()))
@@ -137,5 +154,7 @@ def hosts_of(
             if anonymous and len(known) == 1:
                 host = next(iter(known))
                 why = f"host {host} assumed: the only one named under this root"
+            if host in aliases:
+                host, why = aliases[host], f"host {host} is the scheduler's node {aliases[host]}"
             out[source.source_id] = (host, why)
     return out

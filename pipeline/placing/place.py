@@ -17,7 +17,7 @@ from itertools import groupby
 from pipeline.placing.boots import Estimate, anchor
 from pipeline.placing.clock import Clock, Interval, Zone, merged
 from pipeline.placing.devices import gpus_by_host
-from pipeline.placing.hosts import hosts_of
+from pipeline.placing.hosts import aliases_of, hosts_of
 from pipeline.placing.skew import with_skew
 from pipeline.placing.years import only_day, year_window
 from pipeline.placing.zones import zones_of
@@ -74,6 +74,12 @@ def place(sources: Iterable[SourceFact], fragments: Iterable[RunFragment], setti
         for source in group:
             sid = source.source_id
             clocks[sid] = _with_boot(source, clocks[sid], booted, by_host, dated.root)
+    if aliases := aliases_of(ordered):
+        for source in ordered:
+            mine = {name for printed, _ in source.names if (name := short_host(printed)) in aliases}
+            if mine:
+                pairs = tuple((name, aliases[name]) for name in sorted(mine))
+                clocks[source.source_id] = replace(clocks[source.source_id], aliases=pairs)
     gpus = gpus_by_host(ordered, {sid: clock.host for sid, clock in clocks.items()})
     clocks = {sid: replace(c, gpus=gpus[c.host]) if c.host in gpus else c for sid, c in clocks.items()}
     return with_skew(ordered, [f for group in runs.values() for f in group], clocks)
