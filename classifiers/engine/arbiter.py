@@ -5,8 +5,9 @@ candidates rest on generic failure lines. It never overrides a strong rule that 
 asked whether anything was interrupted. Where rule and model differ, both are shown. A prior speaks only where two weak
 opinions are equally good.
 
-The evidence model is asked about every answer, whoever gave it: its probability is the confidence. It takes an answer
-back where that is below the threshold, and puts another candidate in its place where it is surer of it by MARGIN,
+The evidence model is asked about every answer that rests on a candidate of the rules: its probability is the confidence
+(an answer of the text model alone has that one's, which is calibrated too). It takes an answer back where that is below
+the threshold, and puts another candidate in its place where it is surer of it by MARGIN,
 unless an explicit statement decided. It gives no answer where rules and text model give none. Without it, the
 confidence of an answer of the rules is their score by a fitted curve (`classifiers.calibration.probability`).
 """
@@ -122,7 +123,7 @@ def arbitrate(
     said = _said(subject, ranked, sure, others, settings, scorer)
     if settings.opinions == "text":
         return said
-    if ranker is None:
+    if ranker is None or said.decided_by == "model":
         return _by_curve(said)
     return _weighed(subject, result, ranked, said, settings, ranker)
 

@@ -22,7 +22,7 @@ _STEPS = (0.35, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def show_ablation(folder: Path, settings: Settings, output_format: str, picture: Path | None) -> None:
-    """Rules alone, text model alone, both: scores, calibration, coverage against precision."""
+    """Rules alone, each model alone, all: scores, calibration, coverage against precision."""
     from pipeline.measuring.ablation import ablate, as_dict
 
     parts = ablate(folder, settings)

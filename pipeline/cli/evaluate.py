@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help="Exit 1 if a smaller share of the answers is acceptable.",
 )
-@click.option("--ablate", is_flag=True, help="Compare rules alone, the text model alone, and both.")
+@click.option("--ablate", is_flag=True, help="Compare rules alone, each model alone, and all.")
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline.cli.output import emit_json, emit_table, plain
-from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from pipeline.measuring.scoring import Share
     from pipeline.measuring.simulated import Reading
+    from schemas.settings import Settings
 
 
 def parse_window(

@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tickets": ("tickets", "Load a site's own fault history as labelled incidents."),
     "label": ("label", "Record a reviewer's word on an incident; it wins over any decision."),
     "rules": ("rules", "List, show, lint and test the knowledge."),
-    "train": ("train", "Train the text model, and take it if it is not worse than the one in use."),
+    "train": ("train", "Train a model, and take it if it is not worse than the one in use."),
     "evaluate": ("evaluate", "Score the attribution on incidents with known causes."),
     "simulate": ("simulate", "Write raw logs of a cluster with known causes, for trying, teaching and load."),
     "db": ("db", "Create, upgrade or check the warehouse's schema."),

@@ -1,4 +1,4 @@
-"""What each part of the attribution is worth: rules alone, text model alone, both, and with a family of rules off.
+"""What each part of the attribution is worth: rules, text model, evidence model alone, all, and a family of rules off.
 
 The same cases are diagnosed with the same code and other settings. *Without a family*: the strong rules that read job
 logs of that family are taken out of the rule set, so that only generic failure rules mark its text; or they are
@@ -25,7 +25,7 @@ from schemas.settings import Settings
 from schemas.taxonomy import NONE, is_named
 
 #: Whose opinion counts, in the order in which they are shown.
-PARTS = ("rules", "text", "all")
+PARTS = ("rules", "text", "evidence", "all")
 #: Family -> folders of rules, and ids or beginnings of ids (with `*`) inside them; () takes all.
 FAMILIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "cuda": {"cuda": (), "gpu_tools": (), "nvidia": ()},
@@ -135,7 +135,7 @@ def _part(name: str, report: Report) -> Part:
 
 
 def ablate(folder: Path, settings: Settings, progress: Callable[[int, int], None] | None = None) -> list[Part]:
-    """The cases of a folder by rules alone, by the text model alone, and by both."""
+    """The cases of a folder by rules alone, by each model alone, and by all."""
     cases = load_cases(folder)
     parts = []
     for done, name in enumerate(PARTS, start=1):

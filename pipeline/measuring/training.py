@@ -112,7 +112,7 @@ def train_model(
         same = card["arrays_sha256"] == old["arrays_sha256"] and card["prior"] == old.get("prior")
         worse = _worse_on_templates(card, old)
         if check is not None and not worse and not same:
-            worse += _worse_on_cases(check, settings, Path(scratch), base)
+            worse += worse_on_cases(check, settings, Path(scratch), base)
     if same and base == folder:
         reason = "the new model equals the current one, which stays as it is"
         return TrainingResult(True, (reason,), int(old["version"]), old, folder, len(said), len(labelled))
@@ -134,7 +134,8 @@ def _worse_on_templates(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
     return []
 
 
-def _worse_on_cases(folder: Path, settings: Settings, new: Path, base: Path) -> list[str]:
+def worse_on_cases(folder: Path, settings: Settings, new: Path, base: Path) -> list[str]:
+    """In what the model in `new` is worse than that in `base` on a folder of cases; empty if in nothing."""
     from pipeline.measuring.evaluate import default_diagnose, evaluate
 
     def run(model: Path) -> Report:

@@ -255,5 +255,5 @@ def test_the_rules_score_is_shown_as_a_probability():
     """Never falling, and an answer at the default threshold is more likely right than not."""
     scores = [probability(n / 100) for n in range(101)]
     assert all(a <= b for a, b in pairwise(scores))
-    assert 0.0 <= scores[0] < scores[29] < Settings().threshold <= scores[35]
+    assert 0.0 <= scores[0] < scores[28] < Settings().threshold <= scores[35]
     assert max(scores) == 0.97
