@@ -46,23 +46,31 @@ class ChangeFold:
 
     def add(self, stamp: Stamp, offset: int, host: str, device: str, watts: float) -> None:
         """One sample; samples of a GPU come in order of the source."""
-        recent = self._recent.setdefault((host, device, stamp.kind), deque())
-        if recent and stamp.us <= recent[-1][0]:
+        us = stamp.us
+        recent = self._recent.get((host, device, stamp.kind))
+        if recent is None:
+            recent = self._recent[(host, device, stamp.kind)] = deque()
+        elif recent and us <= recent[-1][0]:
             recent.clear()
-        while recent and stamp.us - recent[0][0] > MOST_US:
+        while recent and us - recent[0][0] > MOST_US:
             recent.popleft()
-        before = next(((us, w) for us, w in reversed(recent) if stamp.us - us >= LEAST_US), None)
-        recent.append((stamp.us, watts))
+        # Samples a second apart and more, the usual ones, need no search.
+        if recent and us - recent[-1][0] >= LEAST_US:
+            before: tuple[int, float] | None = recent[-1]
+            recent.clear()
+        else:
+            before = next((sample for sample in reversed(recent) if us - sample[0] >= LEAST_US), None)
+        recent.append((us, watts))
         if before is None:
             return
-        key = (host, device, stamp.kind, stamp.us // HOUR_US * HOUR_US)
+        key = (host, device, stamp.kind, us // HOUR_US * HOUR_US)
         cell = offset // CELL
         opened = self._open.get(key)
         if opened is None or opened[0] != cell:
             if opened is not None:
                 self._cells.setdefault(key, []).append(_closed(*opened))
             opened = self._open[key] = (cell, [])
-        opened[1].append((stamp.us, (stamp.us - before[0]) / 1e6, round(watts - before[1], 3)))
+        opened[1].append((us, (us - before[0]) / 1e6, round(watts - before[1], 3)))
 
     def cells(self) -> dict[Hour, tuple[Cell, ...]]:
         """The cells of each hour, in order."""
