@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.stream.answers import Answers
-from pipeline.stream.stats import Totals, WorkerRow, read_rows, sum_of
+from pipeline.stream.stats import Totals, WorkerRow, fold_ended, read_rows, sum_of
 from schemas.errors import FaultbeamError
+from sql.errors import SqlError
 
 if TYPE_CHECKING:
     from sql.store import Store
@@ -105,6 +107,9 @@ class Monitor:
         self.restarts += again
         self._moved, self._progress_at = {}, self._clock()
         self.pipeline_is("running")
+        # where the database is away, rows of ended workers stay until the next submission: they still count
+        with suppress(SqlError):
+            fold_ended(self._store, self._cluster, submission)
 
     def poll(self) -> Snapshot:
         """Ask both sides once. What does not answer keeps its last values and says what is wrong."""

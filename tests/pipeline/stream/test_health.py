@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,20 @@ def test_open_timers_are_those_of_this_submission(store: Store) -> None:
         stats.count("timers_fired", fired)
         stats.flush(store, CLUSTER, now=True)
     assert monitor.poll().open_timers("s2") == 4
+
+
+def test_rows_of_workers_that_ended_long_ago_are_folded_with_the_next_submission(tmp_path: Path) -> None:
+    now = [datetime(2026, 3, 1, tzinfo=UTC)]
+    with open_store(f"sqlite:///{tmp_path / 'w.db'}", create=True, clock=lambda: now[0]) as store:
+        monitor = Monitor(store, CLUSTER, Broker(p0=0))
+        for worker in ("a", "b"):
+            stats = WorkerStats(worker)
+            stats.count("loads", 3)
+            stats.flush(store, CLUSTER, now=True)
+        now[0] += timedelta(hours=1)
+        _running(monitor, "s2", again=True)
+        assert set(monitor.poll().workers) == {"past"}
+        assert monitor.snapshot.totals.of("loads") == 6
 
 
 def _get(port: int, path: str) -> tuple[int, str]:
