@@ -92,7 +92,7 @@ class Monitor:
         self._poll_s, self._stall_s, self._clock = poll_s, stall_s, clock
         self._answers = Answers(cluster)
         self._pipeline, self._because = "starting", ""
-        self._progress_at = clock()
+        self._polled_at = self._progress_at = clock()
         self._moved: dict[Partition, float] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -116,6 +116,7 @@ class Monitor:
         before = self.snapshot
         now = replace(before, **self._of_warehouse(), **self._of_broker(), at_us=self._store.now_us())
         self.snapshot = replace(now, **self._standing(before, now))
+        self._polled_at = self._clock()
         return self.snapshot
 
     def health(self) -> Health:
@@ -129,6 +130,9 @@ class Monitor:
             reasons.append(f"warehouse: {now.warehouse}")
         if now.broker:
             reasons.append(f"broker: {now.broker}")
+        unseen_s = self._clock() - self._polled_at
+        if unseen_s > self._stall_s:  # a question hangs, or the thread that asks has died
+            reasons.append(f"broker and warehouse have not been asked for {unseen_s:.0f} s")
         if now.standing_s > self._stall_s:
             reasons.append(f"{lag} messages wait and no position has moved for {now.standing_s:.0f} s")
         elif now.slowest is not None and now.slowest_s > _TURNS * self._stall_s:

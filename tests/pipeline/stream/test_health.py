@@ -162,6 +162,15 @@ def test_open_timers_are_those_of_this_submission(store: Store) -> None:
     assert monitor.poll().open_timers("s2") == 4
 
 
+def test_a_monitor_that_no_longer_looks_is_not_healthy(store: Store, clock: Clock) -> None:
+    monitor = Monitor(store, CLUSTER, Broker(p0=0), stall_s=60, clock=clock)
+    _running(monitor)
+    monitor.poll()
+    assert monitor.health().ok
+    clock.s += 61
+    assert monitor.health().reasons == ("broker and warehouse have not been asked for 61 s",)
+
+
 def test_rows_of_workers_that_ended_long_ago_are_folded_with_the_next_submission(tmp_path: Path) -> None:
     now = [datetime(2026, 3, 1, tzinfo=UTC)]
     with open_store(f"sqlite:///{tmp_path / 'w.db'}", create=True, clock=lambda: now[0]) as store:
