@@ -18,8 +18,8 @@ from tests.pipeline.formats.recording import Recorder, parse
 SAMPLES = Path(__file__).parent / "samples"
 NAMES = (
     "dcgm", "dcgm.health.json", "dcgm.json", "dcgm_exporter", "ethtool", "fabricmanager", "ibstat", "lspci", "nhc",
-    "nvidia_bug_report", "nvidia_smi", "nvidia_smi.csv", "nvidia_smi.xml", "perfquery", "pstore", "ras_mc_ctl", "rdma_statistic",
-    "redfish.log", "smart.json", "sysfs_counters", "syslog.year",
+    "nvidia_bug_report", "nvidia_smi", "nvidia_smi.csv", "nvidia_smi.xml", "perfquery", "pstore", "ras_mc_ctl",
+    "rdma_statistic", "redfish.log", "smart.json", "sysfs_counters", "syslog.year",
 )  # fmt: skip
 PAIRS = sorted(path for name in NAMES for path in (SAMPLES / name).glob("*.in"))
 ALL = sorted(SAMPLES.glob("*/*.in"))
