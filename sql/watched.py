@@ -119,8 +119,19 @@ def load_watched(connection: Connection, cluster: str, folder: str, step: WatchS
     if rest:
         write_marks(connection, cluster, rest, marks_of(connection, cluster, rest), now_us)
         touched = replace(touched, source_ids=touched.source_ids | rest)
+    _reopen(connection, cluster, set(moved.values()))
     _write_rows(connection, cluster, folder, step)
     return touched
+
+
+def _reopen(connection: Connection, cluster: str, source_ids: Collection[str]) -> None:
+    """Signals that moved bear no mark, and have lost where they were placed: have them decided again."""
+    for source_id, mark in marks_of(connection, cluster, source_ids).items():
+        connection.execute(
+            update(signals)
+            .where(signals.c.cluster == cluster, signals.c.source_id == source_id, signals.c.ingest_id == 0)
+            .values(ingest_id=-mark.mark)
+        )
 
 
 def _write_rows(connection: Connection, cluster: str, folder: str, step: WatchStep) -> None:

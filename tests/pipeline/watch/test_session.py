@@ -109,6 +109,26 @@ def test_an_answer_is_provisional_until_the_grace_is_over(folder: Folder) -> Non
     assert folder.rows()["incidents"] == folder.ingested()["incidents"]
 
 
+def test_a_source_that_gets_another_id_is_decided_again(folder: Folder) -> None:
+    """Two files that begin alike are one source until they part; then what was decided of the first moves."""
+    head = "2026-03-04T09:00:00.000000+00:00 node01 kernel: Linux version 5.15.0 (buildd@x) #1 SMP\n"
+    with (
+        open_store(folder.warehouse, create=True) as store,
+        Watcher(folder.logs, store, SETTINGS, RULES) as watcher,
+    ):
+        session = Session(watcher, Decider(store, SETTINGS, RULES), store, tell=folder.told.append)
+        folder.write("kern.log", head + xid(1, 1) + xid(2, 30))
+        session.once()
+        folder.rename("kern.log", "kern.log.1")
+        folder.write("kern.log", head)
+        session.once()
+        folder.write("kern.log", noise(3, 40) + xid(4, 50))
+        session.once()
+        assert folder.rows() == folder.ingested()
+    alive = {m.incident_id: m.what for m in folder.told}
+    assert sum(what != "retracted" for what in alive.values()) == 3
+
+
 def test_a_running_watch_answers_and_ends_when_it_is_told_to(folder: Folder) -> None:
     out = folder.top / "out.jsonl"
     with out.open("wb") as stream:
