@@ -40,8 +40,10 @@ from schemas.settings import Settings
 
 log = logging.getLogger(__name__)
 
-#: How long one call gathers messages, seconds, and how many, and how many bytes, at most.
-GATHER_S, MOST_GATHERED, MOST_BYTES = 1.2, 60_000, 64 << 20
+#: How long one call gathers messages, seconds: at least, and where scanning and loading take longer, at most.
+GATHER_S, LONGEST_S = 1.2, 3.0
+#: How many messages, and how many bytes, one call gathers at most.
+MOST_GATHERED, MOST_BYTES = 150_000, 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class _Opened:
         self.reader = Reader(ruleset, stream_engine(ruleset, settings))
         self.letters = DeadLetters(common, options.dead_letters) if options.dead_letters else None
         self.lock = threading.Lock()
+        self.took_s = 0.0  # scanning and loading of the last call
 
 
 def reads_here() -> bool:
@@ -188,7 +191,7 @@ class ReadKafka(beam.DoFn):
                 return
             if not opened.shard.stands_at(positions):
                 opened.reader.forget()  # what it has said may not have arrived
-            batch = _gather(opened.shard, positions)
+            batch = _gather(opened.shard, positions, min(LONGEST_S, max(GATHER_S, opened.took_s)))
             now = time.monotonic()
             scanned = opened.reader.scan(batch.messages, now) if batch.messages else opened.reader.due(now)
             if not tracker.try_claim(batch.positions):
@@ -196,18 +199,19 @@ class ReadKafka(beam.DoFn):
             if scanned.dead and opened.letters is not None:
                 opened.letters.send(scanned.dead)
             yield from _payload(batch, scanned, estimator)
+            opened.took_s = time.monotonic() - now
             _advance(estimator, batch.watermark_us)
             tracker.defer_remainder()
 
 
-def _gather(shard: Shard, positions: Mapping[Partition, int]) -> Batch:
+def _gather(shard: Shard, positions: Mapping[Partition, int], for_s: float) -> Batch:
     """What comes within a call, as one batch; ends at the first empty poll.
 
     A load costs by its rows, and lines of a minute fold into few: at 55,000 messages a second one load a poll of 2,000
     took seven cores, one a second takes two, one in three seconds takes one.
     """
     whole = shard.poll(positions)
-    until, size = time.monotonic() + GATHER_S, _size(whole)
+    until, size = time.monotonic() + for_s, _size(whole)
     polled = whole
     while polled.messages and time.monotonic() < until and len(whole.messages) < MOST_GATHERED and size < MOST_BYTES:
         polled = shard.poll(whole.positions)
