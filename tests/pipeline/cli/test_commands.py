@@ -266,6 +266,25 @@ def test_a_warehouse_that_is_not_there_says_how_to_make_one(tmp_path: Path):
     assert "faultbeam ingest" in result.stderr
 
 
+def test_db_sweep_forgets_what_a_stream_left(tmp_path: Path):
+    from schemas.facts import Facts, SourceFact
+    from sql.store import open_store
+    from sql.touched import marks_since, settle_marks
+
+    url = f"sqlite:///{tmp_path / 'swept.db'}"
+    with open_store(url, create=True) as store:
+        source = SourceFact("s1", ("a.log",), "stream", "kern", "kernel", 1, None, "h")
+        store.load_facts(Facts((source,)), cluster="c", mark=True)
+        with store.writing("c") as connection:
+            settle_marks(connection, "c", {"s1": 1})
+    kept = run("db", "sweep", "--warehouse", url, "--cluster", "c", "--format", "json")
+    assert json.loads(kept.stdout) == {"lines": 0, "marks": 0, "messages": 0}
+    swept = run("db", "sweep", "--warehouse", url, "--cluster", "c", "--keep-days", "0")
+    assert swept.stdout == "forgot 0 sets of lines, 1 marks, 0 messages\n"
+    with open_store(url) as store, store.reading() as connection:
+        assert marks_since(connection, "c", None) == {}
+
+
 def test_db_check_and_upgrade(tmp_path: Path):
     url = f"sqlite:///{tmp_path / 'new.db'}"
     missing = run("db", "check", "--warehouse", url)
