@@ -51,7 +51,7 @@ class Writer:
         out = []
         for _ in range(self.random.randint(1, 400)):
             self._number += 1
-            minute = self._number // 20_000 % 60
+            minute = self._number // 200_000 % 60
             if self.random.random() < 0.03:
                 out.append(xid(self._number, minute, host))
                 self.lines += 1
