@@ -10,6 +10,7 @@ from classifiers.engine.ranks import (
     device_rank,
     global_rank,
     gpu_name,
+    host_by_lines,
     lost_replica,
     nccl_device,
     nvml_index,
@@ -63,7 +64,9 @@ def _host(subject: Subject, root: Event | None) -> str | None:
         return first[0]
     if root.family != "job":
         return None
-    return place_of(root, run) or only_named_host(subject)
+    rank = _own_rank(root)
+    by_lines = host_by_lines(subject.facts, rank) if rank is not None and not root.host else None
+    return by_lines or place_of(root, run) or only_named_host(subject)
 
 
 def host_of_rank(run: JobRun, rank: int) -> str | None:

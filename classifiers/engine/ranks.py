@@ -55,6 +55,24 @@ def rank_of_address(facts: Iterable[str], host: str, bdf: str) -> int | None:
     return ranks.pop() if len(ranks) == 1 else None
 
 
+def host_by_lines(facts: Iterable[str], rank: int) -> str | None:
+    """The host of a global rank: as the job printed it (`rank_on:<rank>=<host>`), else by NCCL's lines of the world."""
+    world = 0
+    hosts: dict[int, set[str]] = {}
+    printed: set[str] = set()
+    for fact in facts:
+        if fact.startswith(f"rank_on:{rank}="):
+            printed.add(fact.partition("=")[2])
+        elif size := _SIZE.fullmatch(fact):
+            world = max(world, int(size[1]))
+        elif match := _FACT.fullmatch(fact):
+            world = max(world, int(match[1]))
+            if int(match[4]) == rank:
+                hosts.setdefault(int(match[1]), set()).add(match[2])
+    found = printed or hosts.get(world, set())
+    return next(iter(found)) if len(found) == 1 else None
+
+
 def nvml_index(facts: Iterable[str], host: str, device: int) -> int:
     """The index on the host of a device as its process counts it, where NCCL told it; else the same number."""
     prefix = f"nccl_gpu:{host}:{device}="

@@ -9,7 +9,7 @@ NCCL's `host:pid:tid [gpu]` stay part of the message, because rules know them by
 The claim on a text is weak (0.35 for printable text, up to 0.7 with the words of training frameworks), so that a
 format that knows its records better always wins. Records (JSON, XML) and binary files are never claimed.
 
-`mark` yields: `job_id`, `world_size`, `nranks`, `rank_host`, `nodelist`, `n_nodes`, `n_gpus`,
+`mark` yields: `job_id`, `world_size`, `nranks`, `rank_host`, `rank_on:<rank>`, `nodelist`, `n_nodes`, `n_gpus`,
 `nproc_per_node`, `master_addr`, `rdzv_id`, `nccl_rank:<size>:<host>:<device>`, `nccl_gpu:<host>:<device>`,
 `nccl_version`, `driver_version`, `cuda_version`, `torch_version`.
 """
@@ -70,6 +70,8 @@ _NCCL_SEND = re.compile(
 )
 #: Ranks of a communicator up to which each is noted.
 _NOTED = 2_048
+_PROC = re.compile(r"\bSLURM_PROCID\b['\"]?\s{0,3}[=:]\s{0,3}['\"]?(\d{1,7})\b")
+_ON_NODE = re.compile(r"\b(?:SLURMD_NODENAME|HOSTNAME)\b['\"]?\s{0,3}[=:]\s{0,3}['\"]?([A-Za-z][\w.-]{0,200})")
 _NODELIST = re.compile(r"\bSLURM_(?:JOB_)?NODELIST\b['\"]?\s{0,3}[=:]\s{0,3}['\"]?([\w.,\[\]-]{1,4000})")
 _NODES = re.compile(
     r"\b(?:SLURM_(?:JOB_)?NUM_NODES|SLURM_NNODES|min_nodes|max_nodes|nnodes)['\"]?\s{0,8}[=:]\s{0,3}['\"]?(\d{1,6})\b"
@@ -176,7 +178,7 @@ class JobLog:
         b":::DLPAL ", b"WORLD_SIZE", b"world size", b"world_size", b"GLOBAL_RANK: 0,", b"Init COMPLETE",
         b"SLURM_JOB_NODELIST", b"SLURM_NODELIST", b"SLURM_NNODES", b"min_nodes  ", b"nproc_per_node   ", b"run_id    ",
         b"master_addr", b"MASTER_ADDR", b"training on ", b"NCCL version", b"Driver Version", b"CUDA Version",
-        b"PyTorch version", b"srun: Force Terminated", b"NCCL INFO Channel 00",
+        b"PyTorch version", b"srun: Force Terminated", b"NCCL INFO Channel 00", b"SLURM_PROCID",
     )  # fmt: skip
 
     def sniff(self, head: bytes, inner_path: str) -> float:  # noqa: ARG002 - the name decides nothing here
@@ -222,6 +224,10 @@ class JobLog:
             if m[2] in (str(frame.rank), frame.extra.get("task")):
                 # The launcher's rank is also the communicator's: that is the world, not a group of it.
                 found["rank_host"] = f"{m[2]}={short_host(m[1])}"
+        if "SLURM_PROCID" in text and (proc := _PROC.search(text)) and (node := _ON_NODE.search(text)):
+            found["rank_host"] = f"{proc[1]}={short_host(node[1])}"
+            if int(proc[1]) < _NOTED:
+                found[f"rank_on:{proc[1]}"] = short_host(node[1])
         if "NCCL INFO" in text:
             found.update(_device(text))
         for name, pattern in (

@@ -122,6 +122,16 @@ SAID: dict[str, tuple[str, str | None, int | None]] = {
         "with error 12, opcode 0, len 0, vendor err 129",
         "kt-2", None,
     ),
+    "NCCL: the host of a rank": (
+        "\n".join(NCCL.format(pid=400 + r, dev=r, rank=8 + r, size=16, end=COMPLETE) for r in range(4))
+        + "\n[rank10]: Traceback (most recent call last):\n[rank10]: KeyError: 'lr'",
+        "kt-2", 10,
+    ),
+    "Slurm: the host of a task": (
+        "SLURM_PROCID=4 SLURM_LOCALID=0 SLURMD_NODENAME=kt-6\nSLURM_PROCID=9 SLURM_LOCALID=1 SLURMD_NODENAME=kt-7\n"
+        "[rank9]: Traceback (most recent call last):\n[rank9]: KeyError: 'lr'",
+        "kt-7", 9,
+    ),
     "nothing says it": ("KeyError: 'lr'", None, None),
 }  # fmt: skip
 
