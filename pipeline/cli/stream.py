@@ -79,7 +79,11 @@ def _start(_ctx: click.Context, _param: click.Parameter, value: str) -> str | in
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log lines.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least level that is printed.",
 )
 @click.option(
     "--beam-option",
