@@ -3,6 +3,7 @@
 | value | read as |
 |---|---|
 | a JSON object of a shipper (Filebeat, Vector, Fluent Bit, Docker, Loki's client) | the line inside it |
+| several of them, one a line or as a list | the lines inside them |
 | an OTLP or Loki document | the lines inside it |
 | any other JSON object of a known format (job records of Slurm, objects of Kubernetes, journal records) | that format |
 | text | its lines; headers `host`, `source` (path), `offset` (byte of the file), `format` say where it came from |
@@ -148,7 +149,9 @@ def read(message: Message, wanted: Sequence[int] | None = None) -> Reading:
     lines, records = _named(named) if named else (None, None)
     if records is not None:
         return _document(message, records, value)
-    if lines is None and value[:256].lstrip()[:1] == b"{":
+    if lines is None and (
+        value[:256].lstrip()[:1] == b"{" or (value[:2] == b"[{" and value[-64:].rstrip()[-2:] == b"}]")
+    ):
         return _object(message, value)
     return list(_text(message, value, lines, wanted))
 
@@ -166,9 +169,10 @@ def _object(message: Message, value: bytes) -> Reading:
     try:
         obj = json.loads(value)
     except (ValueError, RecursionError) as err:
-        return Poison(f"not JSON: {err}"[:200])
-    if not isinstance(obj, dict):
-        return Poison("JSON, but not one object")
+        several = _several(message, value) if b"\n" in value else None
+        return several or Poison(f"not JSON: {err}"[:200])
+    if isinstance(obj, list):
+        return _listed(message, obj) or Poison("a JSON list with something else than records of a shipper")
     record = record_of(obj)
     if record is not None:
         return [_shipped(message, record, file_place(obj))]
@@ -180,6 +184,34 @@ def _object(message: Message, value: bytes) -> Reading:
     if isinstance(known, LineFormat):
         return [_own(message, known, decode(value).strip())]
     return _document(message, known, value)
+
+
+def _several(message: Message, value: bytes) -> list[Line] | None:
+    """Records of a shipper, one a line; None where one of them is something else."""
+    out = []
+    for number, begin, end in _bounds(value):
+        if not value[begin:end].strip():
+            continue
+        try:
+            obj = json.loads(value[begin:end])
+        except (ValueError, RecursionError):
+            return None
+        record = record_of(obj) if isinstance(obj, dict) else None
+        if record is None:
+            return None
+        out.append(replace(_shipped(message, record, file_place(obj), number), begin=begin))
+    return out
+
+
+def _listed(message: Message, objects: Sequence[object]) -> list[Line] | None:
+    """Records of a shipper as a list; None where one of them is something else."""
+    out = []
+    for number, obj in enumerate(objects):
+        record = record_of(obj) if isinstance(obj, dict) else None
+        if record is None or not isinstance(obj, dict):
+            return None
+        out.append(_shipped(message, record, file_place(obj), number))
+    return out
 
 
 _formats: dict[frozenset[str], str] = {}
@@ -216,11 +248,13 @@ def _records(message: Message, fmt: ShipperDocuments, doc: Mapping[str, Any]) ->
             yield Line(frame, message.offset * RECORDS + min(n, RECORDS - 1), origin)
 
 
-def _shipped(message: Message, record: Record, place: tuple[int, str] | None) -> Line:
+def _shipped(message: Message, record: Record, place: tuple[int, str] | None, number: int = 0) -> Line:
     frame = _stamped(frame_of(record), message)
     assert frame.stream is not None
     origin = _origin(message, frame.stream, place)
-    return Line(frame, message.offset * LINES if origin.kafka or place is None else place[0], origin)
+    if place is not None and not origin.kafka:
+        return Line(frame, place[0], origin)
+    return Line(frame, message.offset * LINES + min(number, LINES - 1), origin)
 
 
 def _text(message: Message, value: bytes, fmt: LineFormat | None, wanted: Sequence[int] | None) -> Iterator[Line]:

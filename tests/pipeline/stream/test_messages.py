@@ -197,6 +197,24 @@ def test_lines_of_an_otlp_document_are_lines_of_their_streams() -> None:
     assert [(x.frame.host, x.address - 7 * RECORDS) for x in found] == [("gn01", 0), ("gn01", 1), ("gn02", 2)]
 
 
+def test_several_records_in_one_message() -> None:
+    records = [{**FILEBEAT, "message": f"kernel: [{n}.000000] x"} for n in range(3)]
+    bare = [{**r, "log": {"file": {"path": "/var/log/kern.log"}}} for r in records]
+    for value in (
+        "\n".join(json.dumps(r) for r in bare) + "\n",
+        json.dumps(bare),
+    ):
+        found = read(message(value.encode(), 5))
+        assert not isinstance(found, Poison | Document)
+        assert [x.address - 5 * LINES for x in found] == [0, 1, 2]
+        assert {x.origin.stream.key for x in found} == {"hosts/gn07/var/log/kern.log"}
+    placed = read(message("\n".join(json.dumps(r) for r in records).encode()))
+    assert not isinstance(placed, Poison | Document)
+    assert [x.address for x in placed] == [4096] * 3
+    assert isinstance(read(message(json.dumps([*records, {"a": 1}]).encode())), Poison)
+    assert isinstance(read(message((json.dumps(records[0]) + '\n{"a": 1}').encode())), Poison)
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
