@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,8 @@ class StreamProcess:
         if pid is not None:
             if pid not in self._known:
                 raise ValueError(f"process {pid} was not started by this stream")
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(pid, signal.SIGKILL)
         elif self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -120,7 +122,8 @@ class StreamProcess:
             self.below()
             end(self._process, 30)
         for pid in self.left(2.0):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def health(self) -> dict[str, Any]:
         """What the probe says; `ok` false, and why, where nobody answers."""

@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +156,11 @@ def victims(stream: StreamProcess) -> dict[str, int | None]:
     return found
 
 
-def every(seconds: float, act: Callable[[], None], times: int) -> None:
-    """Do something several times."""
-    for _ in range(times):
-        time.sleep(seconds)
-        act()
+def await_victim(stream: StreamProcess, who: str, within_s: float = 30.0) -> int | None:
+    """The process of this kind, as soon as it is there: what was killed before is being started again."""
+    until = time.monotonic() + within_s
+    while who not in (there := victims(stream)):
+        assert time.monotonic() < until, f"no {who} within {within_s:.0f} s: {tail(stream.log, 20)}"
+        keep_alive(stream)
+        time.sleep(0.1)
+    return there[who]
