@@ -78,11 +78,11 @@ def test_the_command_prints_and_draws(known: Path, tmp_path: Path):
     picture = tmp_path / "curve.html"
     result = run("evaluate", known, "--ablate", "--picture", picture)
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()[2:5]] == list(PARTS)
+    assert [line.split()[0] for line in result.output.splitlines()[2:6]] == list(PARTS)
     assert "cases answered" in picture.read_text()
     document = json.loads(run("evaluate", known, "--ablate", "--format", "json").output)
     assert document["schema"] == "faultbeam.ablation/1"
-    assert [p["acceptable"]["k"] for p in document["parts"]] == [2, 3, 3]
+    assert [p["acceptable"]["k"] for p in document["parts"]] == [2, 3, 2, 3]
     assert run("evaluate", known, "--picture", picture).exit_code == 2
 
 
