@@ -7,16 +7,17 @@ however many lines the signal has. `signals.counts` holds the sizes, which stay 
 
 from __future__ import annotations
 
+import json
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, text
 
 from schemas.facts import CELL, SignalFact
-from sql.dialect import batches, upsert
+from sql.dialect import batches, driver_many, upsert
 from sql.models import signal_lines
 
 #: (signal id, cell): the key of one set.
@@ -51,31 +52,25 @@ def count_lines(
     """
     if not any(signal.seen for signal in signals):
         return tuple(signals)
-    by_source: dict[str, dict[Key, set[int]]] = defaultdict(lambda: defaultdict(set))
+    new: dict[Key, set[int]] = defaultdict(set)
     for signal in signals:
         for address in signal.seen:
-            by_source[signal.source_id][signal.signal_id, address // CELL].add(address)
+            new[signal.signal_id, address // CELL].add(address)
     sizes: dict[Key, int] = {}
-    statement = upsert(signal_lines, connection.dialect.name)
-    for _, new in sorted(by_source.items()):
-        known = _known(connection, cluster, new)
+    columns = ("cluster", "signal_id", "cell", "lines", "changed_us")
+    write = driver_many(connection, upsert(signal_lines, connection.dialect.name), columns)
+    for keys in batches(sorted(new), _KEYS):
+        known = _known(connection, cluster, keys)
         rows = []
-        for key in sorted(new):
+        for key in keys:
             old = known.get(key, set())
             union = old | new[key]
             sizes[key] = len(union)
             if len(union) > len(old):
-                rows.append(
-                    {
-                        "cluster": cluster,
-                        "signal_id": key[0],
-                        "cell": key[1],
-                        "lines": pack_lines(union),
-                        "changed_us": now_us,
-                    }
-                )
-        for chunk in batches(rows):
-            connection.execute(statement, chunk)
+                values = (cluster, *key, pack_lines(union), now_us)
+                rows.append(dict(zip(columns, values, strict=True)))
+        if rows:
+            write(rows)
     return tuple(_counted(signal, sizes) if signal.seen else signal for signal in signals)
 
 
@@ -86,19 +81,30 @@ def _counted(signal: SignalFact, sizes: dict[Key, int]) -> SignalFact:
     return replace(signal, counts=tuple(sorted(counts.items())), seen=())
 
 
-def _known(connection: Connection, cluster: str, keys: Collection[Key]) -> dict[Key, set[int]]:
-    """The sets of these keys, and perhaps others between them: lines of one source come in order, mostly."""
-    table = signal_lines.c
-    cells = [cell for _, cell in keys]
-    found: dict[Key, set[int]] = {}
-    for ids in batches(sorted({signal_id for signal_id, _ in keys}), _KEYS):
-        query = select(table.signal_id, table.cell, table.lines).where(
-            table.cluster == cluster, table.signal_id.in_(ids), table.cell.between(min(cells), max(cells))
-        )
-        for signal_id, cell, data in connection.execute(query):
-            if (signal_id, cell) in keys:
-                found[signal_id, cell] = unpack_lines(data, cell)
-    return found
+#: Exactly these rows, in one statement however many they are.
+_OF_KEYS = {
+    "postgresql": (
+        "SELECT l.signal_id, l.cell, l.lines FROM unnest(CAST(:ids AS text[]), CAST(:cells AS bigint[])) AS k (id, at) "
+        "JOIN signal_lines AS l ON l.signal_id = k.id AND l.cell = k.at WHERE l.cluster = :cluster"
+    ),
+    "sqlite": (
+        # CROSS: the keys come first, else SQLite reads the whole cluster for each of them
+        "SELECT l.signal_id, l.cell, l.lines FROM json_each(:keys) AS k CROSS JOIN signal_lines AS l "
+        "ON l.cluster = :cluster AND l.signal_id = json_extract(k.value, '$[0]') "
+        "AND l.cell = json_extract(k.value, '$[1]')"
+    ),
+}
+
+
+def _known(connection: Connection, cluster: str, keys: Sequence[Key]) -> dict[Key, set[int]]:
+    """The sets of these keys, as far as there are any."""
+    values: dict[str, object] = {"cluster": cluster}
+    if connection.dialect.name == "postgresql":
+        values.update(ids=[key[0] for key in keys], cells=[key[1] for key in keys])
+    else:
+        values["keys"] = json.dumps(keys)
+    rows = connection.execute(text(_OF_KEYS[connection.dialect.name]), values)
+    return {(signal_id, cell): unpack_lines(data, cell) for signal_id, cell, data in rows}
 
 
 def forget_lines(connection: Connection, cluster: str, before_us: int) -> int:
