@@ -27,7 +27,9 @@ class Settings(BaseSettings):
     model: str = Field("shipped", description="models of text and evidence: shipped, none, or a folder")
     model_threshold: float = Field(0.7, description="confidence from which the model's word is taken")
     prior: str = Field("none", description="mix that breaks ties of weak evidence: none, llama3, fthsdp, labels")
-    opinions: str = Field("all", description="whose opinion counts: all, rules, text, or evidence (to measure each alone)")
+    opinions: str = Field(
+        "all", description="whose opinion counts: all, rules, text, or evidence (to measure each alone)"
+    )
     grace_s: float = Field(120.0, description="how long after its end a stream's answer is provisional, seconds")
     episode_gap_s: float = Field(180.0, description="silence that ends a fault episode of a host, seconds")
     range_bytes: int = Field(64 * 1024 * 1024, description="size of a byte range, a multiple of 64 KiB")

@@ -21,7 +21,8 @@ from pipeline.formats.base import Frame
 from pipeline.runs.progress_forms import LINE, LOSS, read_line, seconds_of, trust
 from schemas.facts import MAX_POINTS, NO_STAMP, ProgressFact, Stamp, merge_progress
 
-#: Of the points that are kept of a cell, how many are the last ones, and how many falls of the step (the deepest) are kept on both sides.
+#: Of the points that are kept of a cell, how many are the last ones, and how many falls of the step (the deepest)
+#: are kept on both sides.
 _TAIL, _FALLS = 8, 12
 #: How many earlier lines of a cell lend their stamp to a step line without one.
 _LOOK_UP = 3

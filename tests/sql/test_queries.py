@@ -49,7 +49,9 @@ def fill(store: Store) -> None:
     store.replace_decisions("alpha", [*decisions, host_fault(onset_us=T0 + DAY)])
     live = run("live", job_id="900000", start_us=T0 + HOUR, end_us=T0 + 2 * HOUR, state="FAILED", name="live")
     store.replace_runs("alpha", [*runs, good, bare, live])
-    store.replace_decisions("alpha", [decision("live", "inc-live", run=live, component="gpu.hbm", extra={"provisional": "1"})])
+    store.replace_decisions(
+        "alpha", [decision("live", "inc-live", run=live, component="gpu.hbm", extra={"provisional": "1"})]
+    )
     store.add_label("inc-3", "net.nic", "seen at the switch", "ada")
     stamp = Stamp("utc", T0)
     signal = SignalFact(

@@ -100,9 +100,7 @@ def test_a_better_model_is_taken_and_used(few: Path, tmp_path: Path):
     assert diagnose([case], Settings(model=str(out))).decisions[0].model_version.endswith(f".{result.version}")
 
 
-def test_a_worse_model_is_not_taken_and_the_reason_is_said(
-    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_worse_model_is_not_taken_and_the_reason_is_said(few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Worse by the measure: the bar is moved, because training on known cases gives no bad model."""
     monkeypatch.setattr("pipeline.measuring.evidence_training.TOLERANCE", -10.0)
     target = _claim(tmp_path / "model", 5.0)
