@@ -194,12 +194,14 @@ def _of_host(record: Record, text: str, stamp: Stamp) -> Frame:
     if m := _KMSG.match(text):
         text = text[m.end() :]
     inner = Frame(text, ok=False)
-    if not record.ident and (parts := syslog_line.split(text)) is not None and parts.host:
+    up = uptime(text)
+    booted = up is not None and up[0].kind == "mono"
+    # a line that begins with an uptime is the kernel's: the driver's name behind it is no host
+    if not booted and not record.ident and (parts := syslog_line.split(text)) is not None and parts.host:
         inner = syslog_line.frame_line(text, NoBack())
     if not inner.ok:
-        up = uptime(text)
         body, clock = text, None
-        if up is not None and up[0].kind == "mono":
+        if up is not None and booted:
             body = text[up[1] :].removeprefix(" ")
             clock = ("utc", up[0].us, stamp.us) if stamp.kind == "utc" else None
         inner = Frame(

@@ -269,3 +269,12 @@ def test_any_json_line_frames(value: object):
         frame = fmt.frame(line, NoBack())  # type: ignore[union-attr]
         fmt.mark(line, frame)  # type: ignore[union-attr]
         assert 0.0 <= fmt.sniff(line.encode(), "x") <= 1.0
+
+
+@pytest.mark.parametrize("path", ["/var/log/dmesg", "/var/log/kern.log", ""])
+def test_a_kernel_line_keeps_the_name_of_its_driver(path: str) -> None:
+    """`nvme nvme2:` behind an uptime looks like a host and a tag."""
+    text = "[ 8640.100000] nvme nvme2: I/O 5 QID 3 timeout, aborting"
+    frame = frame_of(Record(text, Stamp("utc", T0), "gpu-1", path=path))
+    assert (frame.text, frame.host) == ("nvme nvme2: I/O 5 QID 3 timeout, aborting", "gpu-1")
+    assert frame.clock == ("utc", 8_640_100_000, T0)
