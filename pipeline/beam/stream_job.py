@@ -21,15 +21,16 @@ from pipeline.stream.plan import Plan, Submission
 if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineResult
 
-    from pipeline.warehouse.live import Decider
+    from pipeline.stream.deciding import DecidingProcess
+    from sql.store import Store
 
 log = logging.getLogger(__name__)
 
 FAILED = 3
 _DRAIN_S = 30.0
 _OVER = frozenset({"DONE", "FAILED", "CANCELLED", "DRAINED"})
-#: How long line addresses, marks and delivered messages are kept, and how often that is looked after, seconds.
-_KEPT_S, _TIDY_S = 7 * 86400.0, 3600.0
+#: How often what only matters for a while is forgotten, seconds.
+_TIDY_S = 3600.0
 
 
 def main() -> int:
@@ -66,22 +67,23 @@ def _submit(submission: Submission) -> PipelineResult:
 
 
 def _attend(plan: Plan, result: PipelineResult, stop: threading.Event) -> int:
-    from pipeline.beam.stream_steps import decider_of
+    from pipeline.beam.stream_steps import decider_of, store_of
 
-    decider = decider_of(plan.warehouse, plan.settings)
-    passing = threading.Thread(target=_pass, args=(plan, decider, stop), name="stream-pass", daemon=True)
+    store, decider = store_of(plan.warehouse), decider_of(plan.warehouse, plan.settings)
+    passing = threading.Thread(target=_pass, args=(plan, store, decider, stop), name="stream-pass", daemon=True)
     passing.start()
     while not stop.wait(0.5):
         state = result.state
         if state in _OVER:
             log.error("the job ended in state %s; the lines above say why", state)
             return FAILED
-    _drain(plan, decider)
+    _drain(plan, store, decider)
     result.cancel()
+    decider.close()
     return 0
 
 
-def _drain(plan: Plan, decider: Decider) -> None:
+def _drain(plan: Plan, store: Store, decider: DecidingProcess) -> None:
     from pipeline.beam.stream_reader import STOPPING, reads_here
     from pipeline.beam.stream_steps import decide
 
@@ -89,36 +91,31 @@ def _drain(plan: Plan, decider: Decider) -> None:
         STOPPING.asked.set()
         if not STOPPING.wait(_DRAIN_S, plan.shards):
             log.warning("readers did not stop within %.0f s; the next start reads again what they held", _DRAIN_S)
-    decide(decider, None, decider.store.now_us())
+    decide(decider, None, store.now_us())
 
 
-def _pass(plan: Plan, decider: Decider, stop: threading.Event) -> None:
+def _pass(plan: Plan, store: Store, decider: DecidingProcess, stop: threading.Event) -> None:
     """The periodic pass. The first one finds what an earlier process left."""
     from pipeline.beam.stream_steps import decide
+    from pipeline.stream.stats import worker_stats
 
     tidied = time.monotonic() - _TIDY_S
     while not stop.is_set():
-        decide(decider, None, decider.store.now_us())
+        decide(decider, None, store.now_us())
+        worker_stats().flush(store, plan.settings.cluster)
         if time.monotonic() - tidied >= _TIDY_S:
             tidied = time.monotonic()
-            _tidy(plan, decider)
+            _tidy(store, plan.settings.cluster)
         stop.wait(plan.pass_s)
 
 
-def _tidy(plan: Plan, decider: Decider) -> None:
-    """Forgets what only matters for a while: addresses of lines, marks, delivered messages."""
+def _tidy(store: Store, cluster: str) -> None:
+    """Forgets what only matters for a while."""
     from sql.errors import CannotConnect
-    from sql.lines import forget_lines
-    from sql.published import forget_sent
-    from sql.touched import forget_touched
+    from sql.housekeeping import sweep
 
-    before = decider.store.now_us() - int(_KEPT_S * 1e6)
-    cluster = plan.settings.cluster
     try:
-        with decider.store.writing() as connection:
-            forget_lines(connection, cluster, before)
-            forget_touched(connection, cluster, before)
-            forget_sent(connection, before)
+        sweep(store, cluster)
     except CannotConnect as error:
         log.warning("could not tidy the warehouse, trying again in an hour: %s", error)
 

@@ -17,7 +17,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -27,12 +27,12 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.utils.timestamp import Timestamp
 
 from pipeline.beam.stream_elements import Polled, Wake, read_wake, wakes
+from pipeline.stream.deciding import DecidingDied, DecidingProcess
 from pipeline.stream.stats import worker_stats
 from schemas.settings import Settings
 from sql.errors import CannotConnect
 
 if TYPE_CHECKING:
-    from pipeline.warehouse.live import Decider
     from sql.store import Store
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ MOST_SOURCES, MOST_BUCKETS = 500, 60
 Due = tuple[int, list[str]]
 
 _stores: dict[str, Store] = {}
-_deciders: dict[tuple[str, str], Decider] = {}
+_deciders: dict[tuple[str, str], DecidingProcess] = {}
 _lock = threading.Lock()
 
 
@@ -59,16 +59,12 @@ def store_of(url: str) -> Store:
         return _stores[url]
 
 
-def decider_of(url: str, settings: Settings) -> Decider:
-    """The decider of this process for a warehouse and a cluster."""
-    from classifiers.knowledge import load_ruleset
-    from pipeline.warehouse.live import Decider
-
-    store = store_of(url)
+def decider_of(url: str, settings: Settings) -> DecidingProcess:
+    """Who decides for this process, for a warehouse and a cluster."""
     with _lock:
         key = (url, settings.cluster)
         if key not in _deciders:
-            _deciders[key] = Decider(store, settings, load_ruleset())
+            _deciders[key] = DecidingProcess(url, settings)
         return _deciders[key]
 
 
@@ -196,7 +192,7 @@ class Decide(beam.DoFn):
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._url, self._settings = url, settings
-        self._decider: Decider | None = None
+        self._decider: DecidingProcess | None = None
         self._due: set[str] = set()
         self._at_us = 0
 
@@ -217,19 +213,21 @@ class Decide(beam.DoFn):
         self._due = set()
 
 
-def decide(decider: Decider, source_ids: set[str] | None, at_us: int) -> bool:
-    """Decides these sources (None: all that is not decided); False where the database is away, and nothing is lost."""
-    began = time.monotonic()
+def decide(decider: DecidingProcess, source_ids: Collection[str] | None, at_us: int) -> bool:
+    """Decides these sources (None: all that is not decided); False where that failed, and nothing is lost."""
     try:
         done = decider.decide_pending(at_us) if source_ids is None else decider.decide(source_ids, at_us)
-    except CannotConnect as error:
-        log.warning("cannot decide now, the periodic pass will: %s", error)
+    except DecidingDied as error:
+        log.warning("%s", error)
+        return False
+    if done.away:
+        log.warning("cannot decide now, the periodic pass will: %s", done.away)
         return False
     stats = worker_stats()
-    stats.observe("decide", time.monotonic() - began)
+    if done.seconds:
+        stats.observe("decide", done.seconds)
     if done.decided:
         stats.count("decided", done.decided, kind="pass" if source_ids is None else "wake")
-    for change in done.changes:
-        log.info("incident %s %s: %s", change.incident_id, change.what, change.after[0] if change.after else "none")
-    stats.flush(decider.store, decider.settings.cluster)
+    for incident, what, component in done.changes:
+        log.info("incident %s %s: %s", incident, what, component or "none")
     return True

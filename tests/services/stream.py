@@ -48,6 +48,14 @@ def name_of(pid: int) -> str:
         return ""
 
 
+def runs(pid: int, module: str) -> bool:
+    """Whether a process is Python with this module."""
+    try:
+        return module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def _alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -146,13 +146,13 @@ def keep_alive(stream: StreamProcess) -> None:
 
 
 def victims(stream: StreamProcess) -> dict[str, int | None]:
-    """Who can be killed now: the supervisor (None), the pipeline's process and Prism, by what they are."""
-    from tests.services.stream import name_of
+    """Who can be killed now: the supervisor (None), the pipeline, who decides for it, and Prism, by what they are."""
+    from tests.services.stream import name_of, runs
 
     found: dict[str, int | None] = {"supervisor": None}
     for pid in stream.below():
-        name = name_of(pid)
-        found["prism" if name.startswith("prism") else "pipeline"] = pid
+        decides = runs(pid, "pipeline.stream.deciding")
+        found["prism" if name_of(pid).startswith("prism") else "decider" if decides else "pipeline"] = pid
     return found
 
 

@@ -102,10 +102,10 @@ def _killed(
     sender = Sender(kafka, topic, sent, rng, seconds=4.0 * times, partitions=3)
     sender.start()
     dead = []
-    kinds = ["pipeline", "supervisor", "prism"]
+    kinds = ["pipeline", "supervisor", "prism", "decider"]
     for n in range(times):
         time.sleep(rng.uniform(0.5, 7.0))
-        who = kinds[n % 3] if n < 3 else rng.choice(kinds)
+        who = kinds[n % 4] if n < 4 else rng.choice(kinds)
         stream.kill(await_victim(stream, who))
         dead.append(who)
         keep_alive(stream)

@@ -25,12 +25,12 @@ from pipeline.beam.stream_elements import Polled, decode_positions, encode_posit
 from pipeline.beam.stream_graph import Stream, StreamOptions, shards
 from pipeline.beam.stream_reader import Positions, ReaderOptions
 from pipeline.beam.stream_steps import BUCKET_S, FIRST_S, MOST_BUCKETS, Due, Gather, LoadFacts, decide
+from pipeline.stream.deciding import DecidingProcess
 from pipeline.stream.messages import Message
 from pipeline.stream.shard import shard_of
-from pipeline.warehouse.live import Decider
 from schemas.facts import Facts, Quarantine
 from schemas.settings import Settings
-from sql.store import Store, open_store
+from sql.store import open_store
 from tests.pipeline.stream.test_reading import reader, site
 
 AT = {("logs", 0): 5, ("logs", 1): 900}
@@ -189,31 +189,13 @@ def test_a_quarantined_message_names_topic_partition_and_offset(url: str) -> Non
 
 def test_deciding_ends_in_rows_of_the_warehouse(url: str) -> None:
     _load(url, _polled(len(site())))
-    from classifiers.knowledge import load_ruleset
-
-    with open_store(url) as store:
-        decider = Decider(store, Settings(), load_ruleset())
-        assert decide(decider, None, store.now_us())
-        assert sum(1 for d in store.list_decisions() if d.incident) > 10
-
-
-class _Away:
-    """A decider whose database has gone."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.settings = store, Settings()
-
-    def decide(self, source_ids: object, at_us: int) -> None:
-        from sql.errors import CannotConnect
-
-        del source_ids, at_us
-        raise CannotConnect("gone")
-
-
-def test_a_wake_that_cannot_be_decided_is_left_to_the_periodic_pass(url: str) -> None:
-    with open_store(url) as store:
-        away: Any = _Away(store)
-        assert decide(away, {"s"}, 0) is False
+    decider = DecidingProcess(url, Settings())
+    try:
+        with open_store(url) as store:
+            assert decide(decider, None, store.now_us())
+            assert sum(1 for d in store.list_decisions() if d.incident) > 10
+    finally:
+        decider.close()
 
 
 # -- timers
