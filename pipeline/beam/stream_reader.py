@@ -233,15 +233,16 @@ def _payload(batch: Batch, scanned: Scanned, estimator: Any) -> Iterator[Any]:  
         facts = merge_facts([facts, Facts(quarantine=tuple(_gone(batch)))])
     if not batch.messages and facts == Facts():
         return
-    event_us = max((m.time_us or 0 for m in batch.messages), default=0)
-    event_us = max(event_us, batch.watermark_us or 0)
-    moved = {(m.topic, m.partition) for m in batch.messages} or set(batch.positions)
-    positions = tuple((t, n, batch.positions[t, n], batch.events.get((t, n))) for t, n in sorted(moved))
-    sizes, stamps = Counter[str](), Counter[int]()
+    newest, sizes, stamps = 0, Counter[str](), Counter[int]()
     for m in batch.messages:
         sizes[m.topic] += len(m.value or b"")
-        if m.time_us is not None:
-            stamps[m.time_us // 1_000_000] += 1
+        us = m.time_us
+        if us is not None:
+            stamps[us // 1_000_000] += 1
+            newest = max(newest, us)
+    event_us = max(newest, batch.watermark_us or 0)
+    moved = {(m.topic, m.partition) for m in batch.messages} or set(batch.positions)
+    positions = tuple((t, n, batch.positions[t, n], batch.events.get((t, n))) for t, n in sorted(moved))
     polled = Polled(
         facts=facts,
         positions=positions,

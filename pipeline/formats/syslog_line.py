@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from pipeline import stamps
@@ -74,6 +75,7 @@ class Line(NamedTuple):
     level: str
 
 
+@lru_cache(maxsize=16)  # one line is looked at more than once, one after the other
 def split(line: str) -> Line | None:
     """The parts of a line; None where it does not begin as one."""
     front = _FRONT.match(line)

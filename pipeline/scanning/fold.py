@@ -8,6 +8,7 @@ signals as a full reading of it would. The result is the same as reading every l
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -148,12 +149,22 @@ class Fold:
         out = [self._fact(identity, signal) for identity, signal in self._signals.items()]
         return tuple(sorted(out, key=lambda f: f.signal_id))
 
-    def fact(self, signal: Signal) -> SignalFact:
-        """One signal as it stands."""
+    def fact(self, signal: Signal, seen: tuple[int, ...] = ()) -> SignalFact:
+        """One signal as it stands. seen: the addresses of its lines, sorted, where they are told apart by these."""
         match = signal.match
-        return self._fact((match.rule, match.key, signal.host, match.template, signal.bucket), signal)
+        identity = (match.rule, match.key, signal.host, match.template, signal.bucket)
+        if not seen:
+            return self._fact(identity, signal)
+        cells = Counter([address // CELL for address in seen])
+        return self._fact(identity, signal, tuple(sorted(cells.items())), seen)
 
-    def _fact(self, identity: tuple[str, str, str, str, str], signal: Signal) -> SignalFact:
+    def _fact(
+        self,
+        identity: tuple[str, str, str, str, str],
+        signal: Signal,
+        counts: tuple[tuple[int, int], ...] | None = None,
+        seen: tuple[int, ...] = (),
+    ) -> SignalFact:
         rule, key, host, masked, when = identity
         return SignalFact(
             signal_id=signal_id(self._source_id, rule, key, host, masked, when, self._torn),
@@ -171,8 +182,9 @@ class Fold:
             text=signal.lead.text,
             fields=signal.lead.fields,
             ranks=tuple(sorted(signal.ranks.values())[:MAX_RANKS]),
-            counts=tuple(sorted(signal.cells.items())),
+            counts=tuple(sorted(signal.cells.items())) if counts is None else counts,
             torn=self._torn,
+            seen=seen,
         )
 
 

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pipeline.formats import syslog_line
@@ -207,19 +208,28 @@ def _of_host(record: Record, text: str, stamp: Stamp) -> Frame:
         inner = Frame(
             clean(body.replace("\n", " ")), up[0] if up and stamp.kind == "none" else NO_STAMP, "", None, clock
         )
-    elif stamp.kind == "utc" and inner.clock is not None:
-        inner = replace(inner, clock=("utc", inner.clock[1], stamp.us))
+    clock = inner.clock
+    if inner.ok and stamp.kind == "utc" and clock is not None:
+        clock = ("utc", clock[1], stamp.us)
     host = host or (short_host(inner.host) if inner.host else "")
-    family = "journal" if record.ident else "syslog"
-    name = record.path.strip("/") or ("journal" if record.ident else "syslog")
-    key = f"hosts/{host}/{name}" if host else name
-    return replace(
-        inner,
-        stamp=stamp if stamp.kind != "none" else inner.stamp,
-        host=host,
-        extra={**inner.extra, **extra},
-        stream=Stream(key, family, "journal.json" if record.ident else "syslog.iso", host),
+    return Frame(
+        inner.text,
+        stamp if stamp.kind != "none" else inner.stamp,
+        host,
+        inner.rank,
+        clock,
+        {**inner.extra, **extra},
+        inner.ok,
+        _host_stream(host, record.path, journal=bool(record.ident)),
     )
+
+
+@lru_cache(maxsize=50_000)
+def _host_stream(host: str, path: str, *, journal: bool) -> Stream:
+    name = path.strip("/") or ("journal" if journal else "syslog")
+    key = f"hosts/{host}/{name}" if host else name
+    family, fmt = ("journal", "journal.json") if journal else ("syslog", "syslog.iso")
+    return Stream(key, family, fmt, host)
 
 
 def _of_pod(record: Record, pod: Pod, text: str, stamp: Stamp) -> Frame:

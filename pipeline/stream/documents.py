@@ -14,7 +14,7 @@ from pipeline.formats.base import SourceInfo
 from pipeline.scanning.fold import Fold, Lines, Signal, prepare
 from pipeline.scanning.mask import secrets
 from pipeline.stream.messages import RECORDS, ROOT, Document, Message
-from schemas.facts import NO_STAMP, Facts, Quarantine, Stamp, merge_facts, with_seen
+from schemas.facts import NO_STAMP, Facts, Quarantine, Stamp, merge_facts
 from schemas.identity import short_host
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def read_document(document: Document, message: Message, ruleset: RulesetImpl) ->
         for s in parsed.sources
         if s.source_id == document.source_id
     )
-    signals = tuple(with_seen(match.fold.fact(signal), seen) for signal, seen in match.seen.items())
+    signals = tuple(match.fold.fact(signal, tuple(sorted(seen))) for signal, seen in match.seen.items())
     fragments = tuple(replace(f, offset=document.address, line=None) for f in parsed.fragments)
     torn = tuple(Quarantine(where, "", message.offset, q.length, q.reason) for q in parsed.quarantine)
     return merge_facts([Facts(sources, signals, (), fragments, torn)])

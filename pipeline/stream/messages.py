@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pipeline.formats.base import Frame, LineFormat, RecordFormat, Stream, registry, sniff
 from pipeline.formats.kernel_text import marked
@@ -53,8 +54,10 @@ _CONTROL = bytes({*range(9), 11, 12, *range(14, 27), *range(28, 32)})
 _SURE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Message(NamedTuple):
     """One message. time_us: the broker's stamp, microseconds UTC, None without one. headers: decoded, last one wins."""
 
     topic: str
@@ -62,7 +65,7 @@ class Message:
     offset: int
     time_us: int | None
     value: bytes | None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
     key: bytes | None = None
 
 

@@ -10,7 +10,7 @@ class of the account.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from pipeline.stream.documents import read_document
 from pipeline.stream.messages import Document, Line, Message, Poison, poison, read
 from pipeline.stream.sampling import Sampler
 from pipeline.stream.sources import Source, Sources
-from schemas.facts import CELL, Facts, ProgressFact, Quarantine, SignalFact, merge_facts, with_seen
+from schemas.facts import CELL, Facts, ProgressFact, Quarantine, SignalFact, merge_facts
 from schemas.identity import short_host
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class _Gathering:
         for signal in self.seen:
             self.source.context.stamp(signal.first)
             self.source.context.stamp(signal.last)
-        return tuple(with_seen(self.fold.fact(signal), seen) for signal, seen in self.seen.items())
+        return tuple(self.fold.fact(signal, tuple(sorted(seen))) for signal, seen in self.seen.items())
 
 
 class Reader:
@@ -154,23 +154,23 @@ class Reader:
     def scan(self, messages: Sequence[Message], now: float) -> Scanned:
         """Facts of a batch. now: seconds of a clock that never falls; it rules only how much besides hits is read."""
         hits = self._hits(messages)
-        accounts = {topic: Account() for topic in {m.topic for m in messages}}
+        accounts: dict[str, Account] = defaultdict(Account)
         dead: list[Dead] = []
         sources: dict[str, _Gathering] = {}
         parts: list[Facts] = []
         quiet: list[int] = []
         for index, message in enumerate(messages):
-            account = accounts[message.topic]
-            if not message.value:
-                account.empty += 1
-                continue
-            found = hits.get(index)
-            if found is None and "format" not in message.headers:
-                bad = poison(message.value)
-                if bad is None:
+            value, found = message.value, hits.get(index)
+            if found is None and value and (not message.headers or "format" not in message.headers):
+                # by far the most: a record of a shipper without a hit
+                if (value.startswith(b"{") and value.endswith(b"}")) or (bad := poison(value)) is None:
                     quiet.append(index)
                 else:
-                    self._dead(message, bad, account, dead)
+                    self._dead(message, bad, accounts[message.topic], dead)
+                continue
+            account = accounts[message.topic]
+            if not value:
+                account.empty += 1
                 continue
             said = read(message, [at for at, _ in found] if found else None)
             if isinstance(said, Poison):
@@ -180,11 +180,10 @@ class Reader:
                 account.documents += 1
             else:
                 self._lines(message, said, found or (), sources, account)
-        left = set(quiet)
-        for index in self._sampler.choose(messages, quiet, now):
+        chosen = self._sampler.choose(messages, quiet, now)
+        for index in chosen:
             message = messages[index]
             account = accounts[message.topic]
-            left.discard(index)
             said = read(message)
             if isinstance(said, Poison):
                 self._dead(message, said, account, dead)
@@ -195,13 +194,16 @@ class Reader:
                 account.noise += 1
                 for line in said:
                     self._gathering(sources, line).frame(line, message)
-        for index in left:
-            accounts[messages[index].topic].noise += 1
+        if len(chosen) < len(quiet):
+            for topic, n in Counter(messages[index].topic for index in quiet).items():
+                accounts[topic].noise += n
+            for index in chosen:
+                accounts[messages[index].topic].noise -= 1
         for gathering in sources.values():
             signals = gathering.signals()
             parts.append(Facts(signals=signals))
             parts.append(self._sources.said(gathering.source, tuple(gathering.progress()), now, urgent=bool(signals)))
-        return self._scanned(merge_facts([*parts, _quarantined(dead)]), accounts, tuple(dead))
+        return self._scanned(merge_facts([*parts, _quarantined(dead)]), dict(accounts), tuple(dead))
 
     def due(self, now: float) -> Scanned:
         """What has waited long enough to be written."""

@@ -89,35 +89,43 @@ class Shard:
         now_us = time.time_ns() // 1000
         stands = dict(self._stands or {})
         batch = Batch([], stands, {}, added=added)
+        parts: dict[Partition, list[Received]] = {}
         for item in received:
-            error = item.error()
-            if error is not None:
+            if item.error() is not None:
                 self._failed(item)
                 continue
-            self._take(item, batch, now_us)
+            partition: Partition = (item.topic(), item.partition())  # type: ignore[assignment]
+            parts.setdefault(partition, []).append(item)
+        for partition, items in parts.items():
+            self._take(partition, items, batch, now_us)
         self._stands = stands
         for partition in self._ended:
             self._events[partition] = max(self._events.get(partition, 0), now_us - IDLE_US)
         batch.events = dict(self._events)
         return batch
 
-    def _take(self, item: Received, batch: Batch, now_us: int) -> None:
-        topic, number, offset = item.topic(), item.partition(), item.offset()
-        assert topic is not None
-        assert number is not None
-        assert offset is not None
-        partition = (topic, number)
-        expected = batch.positions[partition]
+    def _take(self, partition: Partition, items: Sequence[Received], batch: Batch, now_us: int) -> None:
+        """Messages of one partition, in order. This loop runs for every message."""
+        topic, number = partition
+        newest, add, offset = 0, batch.messages.append, -1
+        for item in items:
+            at = item.offset()
+            kind, millis = item.timestamp()
+            us = millis * 1000
+            stamp = (us if us < now_us else now_us) if kind and millis > 0 else None
+            newest = max(newest, now_us if stamp is None else stamp)
+            headers = item.headers()
+            value: Any = item.value()
+            add(Message(topic, number, at or 0, stamp, value, _headers(headers) if headers else {}, item.key()))
+            offset = at or 0
+        first = items[0].offset() or 0
         if partition in self._fresh:
             self._fresh.discard(partition)
-            if offset > expected:
-                batch.gone.append((partition, expected, offset))
+            if first > batch.positions[partition]:
+                batch.gone.append((partition, batch.positions[partition], first))
         batch.positions[partition] = offset + 1
         self._ended.discard(partition)
-        kind, millis = item.timestamp()
-        stamp = min(millis * 1000, now_us) if kind and millis > 0 else None
-        self._events[partition] = max(self._events.get(partition, 0), now_us if stamp is None else stamp)
-        batch.messages.append(Message(topic, number, offset, stamp, _bytes(item.value()), _headers(item), item.key()))
+        self._events[partition] = max(self._events.get(partition, 0), newest)
 
     def _assign(self, positions: Mapping[Partition, int]) -> None:
         from confluent_kafka import TopicPartition
@@ -173,14 +181,7 @@ class Shard:
             log.warning("%s; reading goes on when it can", text)
 
 
-def _bytes(value: object) -> bytes | None:
-    return value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
-
-
-def _headers(item: Received) -> dict[str, str]:
-    pairs = item.headers()
-    if not pairs:
-        return {}
+def _headers(pairs: Any) -> dict[str, str]:  # noqa: ANN401 - a list of pairs, or a dict
     return {
         name: value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
         for name, value in (pairs.items() if isinstance(pairs, dict) else pairs)
