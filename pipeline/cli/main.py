@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "Train a model, and take it if it is not worse than the one in use."),
     "evaluate": ("evaluate", "Score the attribution on incidents with known causes."),
     "simulate": ("simulate", "Write raw logs of a cluster with known causes, for trying, teaching and load."),
-    "db": ("db", "Create, upgrade or check the warehouse's schema."),
+    "db": ("db", "Create, upgrade or check the warehouse's schema; forget what a stream needs no more."),
     "doctor": ("doctor", "Check that this machine is set up right."),
     "version": ("version", "Print the versions of faultbeam and of its ruleset."),
 }
