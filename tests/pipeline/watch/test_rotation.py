@@ -305,7 +305,9 @@ def test_a_folder_that_ingest_has_loaded_is_not_read_again(folder: Folder) -> No
     _settled(folder, 3)
 
 
-@pytest.mark.skipif(shutil.which("logrotate") is None, reason="no logrotate on this machine")
+@pytest.mark.skipif(
+    shutil.which("logrotate") is None and not os.environ.get("CI"), reason="no logrotate on this machine"
+)
 @pytest.mark.parametrize("mode", ["create", "copytruncate", "compress", "compress\ndelaycompress", "dateext"])
 def test_with_logrotate_itself(folder: Folder, mode: str) -> None:
     config = folder.top / "logrotate.conf"

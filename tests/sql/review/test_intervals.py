@@ -18,7 +18,12 @@ BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 @pytest.mark.parametrize(
-    "name", ["usual", "stamps of whole seconds", "drift over a day", "attempts of other levels", "small effect 0.3 %"]
+    "name",
+    [
+        "stamps of whole seconds",
+        "attempts of other levels",
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("usual", "drift over a day", "small effect 0.3 %")),
+    ],
 )
 def test_day_effect_holds(name: str) -> None:
     kind = BY_NAME[name]
