@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 #: As long as brokers keep messages by default, seconds.
 KEEP_S = 7 * 86400.0
+#: Messages that nobody takes (no topic of incidents is named) are kept this many times as long as delivered ones.
+UNSENT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How many rows went: sets of lines, sources that were marked, messages that were delivered."""
+    """How many rows went: sets of lines, sources that were marked, messages of the outbox."""
 
     lines: int
     marks: int
@@ -31,11 +33,12 @@ class Swept:
 
 def sweep(store: Store, cluster: str, keep_s: float = KEEP_S) -> Swept:
     """Forget what is older than `keep_s` (wall clock), each table in a transaction of its own."""
-    before_us = store.now_us() - int(keep_s * 1e6)
+    now_us = store.now_us()
+    before_us = now_us - int(keep_s * 1e6)
     with store.writing() as connection:
         lines = forget_lines(connection, cluster, before_us)
     with store.writing(cluster) as connection:
         marks = forget_touched(connection, cluster, before_us)
     with store.writing() as connection:
-        messages = forget_sent(connection, before_us)
+        messages = forget_sent(connection, before_us, now_us - int(UNSENT * keep_s * 1e6))
     return Swept(lines, marks, messages)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from sql.dialect import batches
 from sql.models import incident_outbox
@@ -139,7 +139,14 @@ def waiting_count(connection: Connection, cluster: str | None = None) -> int:
     return connection.execute(query).scalar_one()
 
 
-def forget_sent(connection: Connection, before_us: int) -> int:
-    """Forget messages delivered before this wall-clock time; returns how many."""
+def forget_sent(connection: Connection, before_us: int, unsent_before_us: int | None = None) -> int:
+    """Forget messages delivered before this wall-clock time; returns how many.
+
+    unsent_before_us: also those made before this time that nobody took: where no topic is named, nobody ever will, and
+    what they say stands in the warehouse.
+    """
     table = incident_outbox
-    return connection.execute(delete(table).where(table.c.sent_us < before_us)).rowcount
+    old = table.c.sent_us < before_us
+    if unsent_before_us is not None:
+        old = or_(old, and_(table.c.sent_us.is_(None), table.c.created_us < unsent_before_us))
+    return connection.execute(delete(table).where(old)).rowcount

@@ -147,6 +147,15 @@ def test_what_was_not_confirmed_is_sent_again(store: Store) -> None:
         assert forget_sent(connection, store.now_us() + 1) == 1
 
 
+def test_what_nobody_takes_is_kept_longer_then_forgotten(store: Store) -> None:
+    decide(store, [decision("a")])
+    with store.writing() as connection:
+        assert forget_sent(connection, store.now_us() + 1) == 0
+        assert forget_sent(connection, store.now_us() + 1, 0) == 0
+        assert forget_sent(connection, 0, store.now_us() + 1) == 1
+        assert waiting_count(connection, "c") == 0
+
+
 def test_more_messages_than_one_round_takes(store: Store) -> None:
     decide(store, [decision(f"r{i:03}") for i in range(57)])
     sizes = []
