@@ -54,7 +54,7 @@ def test_a_copied_dmesg_gives_host_uuid_and_serial(tmp_path: Path):
     assert "gpu_serial:0000:0a:00=1959080000000" in source.facts
     assert "gpu_uuid:0000:0a:00=GPU-725478f6-61be-81c7-78e6-d50974924c27" in source.facts
     assert "driver_version=535.183.01" in source.facts
-    assert times(facts, clocks, source, "nv_xid") == ["2024-08-05T03:54:13+00:00"]
+    assert times(facts, clocks, source, "nv_xid_user") == ["2024-08-05T03:54:13+00:00"]
 
 
 def test_a_job_log_with_offset_dates_and_zones_the_kernel_log_beside(tmp_path: Path):
