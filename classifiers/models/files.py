@@ -22,9 +22,10 @@ import sklearn
 import skops
 import skops.io
 
+from classifiers.cards import CARD, ModelError
 from classifiers.models.text_model import Trained
 from classifiers.text.features import VERSION
-from classifiers.text.shipped import ARRAYS, CARD, FORMAT, PIPELINE, ModelError
+from classifiers.text.shipped import ARRAYS, FORMAT, PIPELINE
 
 #: What a pipeline file may hold beside what skops trusts by itself.
 TRUSTED = ("classifiers.text.features.features",)

@@ -6,15 +6,13 @@ the card; the arrays, and numpy, are loaded when the model is first asked. Array
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from classifiers.api import Opinion, Scorer
-from classifiers.errors import ClassifierError
+from classifiers.cards import ModelKind
 from classifiers.text.features import VERSION
 
 if TYPE_CHECKING:
@@ -22,34 +20,9 @@ if TYPE_CHECKING:
 
 FORMAT = "faultbeam.text-model/1"
 SHIPPED = Path(__file__).parent / "shipped"
-CARD, ARRAYS, PIPELINE = "card.json", "arrays.npz", "pipeline.skops"
-
-
-class ModelError(ClassifierError):
-    """A model folder cannot be used; the text names the file, what is wrong with it, and what to do."""
-
-
-def _refuse(path: Path, what: str) -> ModelError:
-    return ModelError(f"{path}: {what}; train one with faultbeam train --out DIR, or set model to shipped or none")
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """The card of a model. `ModelError` where the folder holds no model that this program can use."""
-    path = folder / CARD
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _refuse(path, f"cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise _refuse(path, f"is no JSON ({error})") from error
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        found = card.get("format") if isinstance(card, dict) else type(card).__name__
-        raise _refuse(path, f"is not the card of a text model: format {found!r}, expected {FORMAT!r}")
-    if card.get("features_version") != VERSION:
-        raise _refuse(path, f"was trained on features of version {card.get('features_version')!r}, not {VERSION}")
-    if not isinstance(card.get("version"), int) or not isinstance(card.get("arrays_sha256"), str):
-        raise _refuse(path, "lacks a number in 'version' or a digest in 'arrays_sha256'")
-    return card
+ARRAYS, PIPELINE = "arrays.npz", "pipeline.skops"
+KIND = ModelKind("a text model", FORMAT, VERSION, "faultbeam train", ARRAYS)
+read_card = KIND.read_card
 
 
 def load_scorer(folder: Path) -> TextScorer:
@@ -62,28 +35,23 @@ def load_scorer(folder: Path) -> TextScorer:
     from classifiers.text.scorer import TextScorer
     from schemas.taxonomy import components
 
-    card = read_card(folder)
+    card = KIND.read_card(folder)
     path = folder / ARRAYS
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _refuse(path, f"cannot be read ({error.strerror})") from error
-    if hashlib.sha256(data).hexdigest() != card["arrays_sha256"]:
-        raise _refuse(path, f"is not the file that {CARD} describes (its SHA-256 differs): damaged or exchanged")
+    data = KIND.read_arrays(folder, card)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             names = bytes(arrays["vocabulary"].tobytes()).decode("utf-8").split("\n")
             pairs = bytes(arrays["classes"].tobytes()).decode("utf-8").split("\n")
             idf, weights, bias = (arrays[n].astype(np.float64) for n in ("idf", "weights", "bias"))
     except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise _refuse(path, f"holds no arrays of a text model ({error})") from error
+        raise KIND.refuse(path, f"holds no arrays of a text model ({error})") from error
     classes = tuple((component, cause) for component, _, cause in (pair.partition("\t") for pair in pairs))
     if idf.shape != (len(names),) or weights.shape != (len(classes), len(names)) or bias.shape != (len(classes),):
         sizes = f"{len(names)} features, {len(classes)} classes, weights {weights.shape}"
-        raise _refuse(path, f"shapes do not fit: {sizes}")
+        raise KIND.refuse(path, f"shapes do not fit: {sizes}")
     foreign = sorted({component for component, _ in classes} - components().keys())
     if foreign:
-        raise _refuse(path, f"answers {foreign[0]!r}, which is no component of the taxonomy")
+        raise KIND.refuse(path, f"answers {foreign[0]!r}, which is no component of the taxonomy")
     return TextScorer(
         version=str(card["version"]),
         vocabulary={name: i for i, name in enumerate(names)},
@@ -104,7 +72,7 @@ class LazyScorer:
     """A model whose arrays are loaded when it is first asked. The card is read at once, so its errors come early."""
 
     def __init__(self, folder: Path) -> None:
-        card = read_card(folder)
+        card = KIND.read_card(folder)
         self.version = str(card["version"])
         self.prior: Mapping[str, float] = _prior(card)
         self._folder = folder

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from classifiers.cards import CARD
 from classifiers.evidence.shipped import FOLDER, SHIPPED, load_ranker, read_card
-from classifiers.text.shipped import CARD, scorer_for
 from classifiers.text.shipped import SHIPPED as TEXT
+from classifiers.text.shipped import scorer_for
 from pipeline.measuring.evidence_samples import EvidenceSample, case_samples, cluster_samples
 from pipeline.measuring.training import TrainingResult, worse_on_cases
 from schemas.settings import Settings

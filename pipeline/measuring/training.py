@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from classifiers.cards import CARD
 from classifiers.corpus import Sample, corpus_digest, load_corpus
 from classifiers.engine.arbiter import excerpt
 from classifiers.priors import shares
-from classifiers.text.shipped import CARD, SHIPPED, read_card
+from classifiers.text.shipped import SHIPPED, read_card
 from pipeline.errors import PipelineError
 from schemas.settings import Settings
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from classifiers.calibration import RULE_CURVE
+from classifiers.cards import ModelError
 from classifiers.engine.evidence import NAMES
 from classifiers.evidence.shipped import ARRAYS, FOLDER, SHIPPED, folder_of, load_ranker, ranker_for, read_card
 from classifiers.models.files import load_pipeline
 from classifiers.text.shipped import SHIPPED as TEXT
-from classifiers.text.shipped import ModelError
 
 
 def test_arrays_score_as_scikit_learn_does():

@@ -11,6 +11,7 @@ import pytest
 import skops.io
 from sklearn.tree import DecisionTreeClassifier
 
+from classifiers.cards import ModelError
 from classifiers.engine.evidence import NAMES
 from classifiers.evidence.shipped import load_ranker, read_card
 from classifiers.models.evidence_model import (
@@ -24,7 +25,6 @@ from classifiers.models.evidence_model import (
     write_evidence,
 )
 from classifiers.models.files import load_pipeline
-from classifiers.text.shipped import ModelError
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
+from classifiers.cards import ModelError
 from classifiers.corpus import CorpusError, Sample, load_corpus
 from classifiers.models.files import arrays_of, load_pipeline, write_model
 from classifiers.models.text_model import Trained, folds, train
-from classifiers.text.shipped import ModelError, load_scorer, read_card
+from classifiers.text.shipped import load_scorer, read_card
 
 WANTED = ("dependency", "gpu.hbm", "software.driver")
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from classifiers.cards import ModelError
 from classifiers.corpus import corpus_digest, load_corpus
 from classifiers.models.files import load_pipeline
-from classifiers.text.shipped import SHIPPED, LazyScorer, ModelError, load_scorer, read_card, scorer_for
+from classifiers.text.shipped import SHIPPED, LazyScorer, load_scorer, read_card, scorer_for
 from schemas.taxonomy import components
 
 UNSEEN = [

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from classifiers.cards import ModelError
 from classifiers.evidence.shipped import ARRAYS, FOLDER, SHIPPED, load_ranker, read_card
 from classifiers.models.evidence_model import EvidenceError
-from classifiers.text.shipped import ModelError, scorer_for
+from classifiers.text.shipped import scorer_for
 from pipeline.diagnose import diagnose
 from pipeline.measuring.evidence_samples import case_samples, simulated_samples, training_clusters
 from pipeline.measuring.evidence_training import train_evidence_model

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from classifiers.cards import ModelError
 from classifiers.corpus import COLUMNS, CorpusError, load_corpus
 from classifiers.evidence import shipped as evidence
-from classifiers.text.shipped import SHIPPED, ModelError, load_scorer, read_card
+from classifiers.text.shipped import SHIPPED, load_scorer, read_card
 from pipeline.diagnose import diagnose
 from pipeline.measuring.training import TrainingError, train_model
 from pipeline.warehouse.ingest import ingest, reattribute
