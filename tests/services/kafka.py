@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.services.cache import java, kafka_jars
+from tests.services.cache import java, kafka_jars, tool
 from tests.services.process import end, free_ports, leashed, tail
 
 if TYPE_CHECKING:
@@ -28,12 +28,14 @@ USER, PASSWORD = "reader", "reader-secret"
 #: Larger than the largest message that the stream must survive.
 LARGEST_MESSAGE = 80 * 1024 * 1024
 
+_STORE_PASSWORD = "only-for-tests"
 _START_S = 60.0
 _numbers = itertools.count()
 
 
 class KafkaBroker:
-    """A broker. `bootstrap`: its address without credentials; `sasl_bootstrap`: with them."""
+    """A broker. `bootstrap`: its address without credentials; `sasl_bootstrap`: with them; `tls_bootstrap`: with them
+    and encrypted, by a certificate for 127.0.0.1 that `ca_file` (PEM) vouches for."""
 
     def __init__(self, folder: Path, heap_mb: int = 512) -> None:
         self._folder = folder
@@ -43,6 +45,7 @@ class KafkaBroker:
         self._ports: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
         self.log = folder / "broker.log"
+        self.ca_file = folder / "ca.pem"
 
     @property
     def bootstrap(self) -> str:
@@ -51,6 +54,10 @@ class KafkaBroker:
     @property
     def sasl_bootstrap(self) -> str:
         return f"127.0.0.1:{self._ports[2]}"
+
+    @property
+    def tls_bootstrap(self) -> str:
+        return f"127.0.0.1:{self._ports[3]}"
 
     @property
     def pid(self) -> int | None:
@@ -68,7 +75,7 @@ class KafkaBroker:
         for attempt in range(3):
             first = not self._ports
             if first:
-                self._ports = free_ports(3)
+                self._ports = free_ports(4)
                 self._configure()
             try:
                 self._launch()
@@ -218,10 +225,10 @@ class KafkaBroker:
             consumer.close()
 
     def _configure(self) -> None:
-        plain, controller, sasl = self._ports
+        plain, controller, sasl, tls = self._ports
         listeners = ",".join(
             f"{name}://127.0.0.1:{port}"
-            for name, port in (("PLAINTEXT", plain), ("CONTROLLER", controller), ("SASL", sasl))
+            for name, port in (("PLAINTEXT", plain), ("CONTROLLER", controller), ("SASL", sasl), ("TLS", tls))
         )
         login = (
             "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -232,12 +239,21 @@ class KafkaBroker:
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL://127.0.0.1:{sasl}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+            "advertised.listeners": ",".join(
+                f"{name}://127.0.0.1:{port}" for name, port in (("PLAINTEXT", plain), ("SASL", sasl), ("TLS", tls))
+            ),
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SASL_SSL"
+            ),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl.plain.sasl.jaas.config": login,
+            "listener.name.tls.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.tls.plain.sasl.jaas.config": login,
+            "listener.name.tls.ssl.keystore.location": str(self._certificate()),
+            "listener.name.tls.ssl.keystore.type": "PKCS12",
+            "listener.name.tls.ssl.keystore.password": _STORE_PASSWORD,
             "log.dirs": str(self._folder / f"data-{plain}"),
             "auto.create.topics.enable": "false",
             "message.max.bytes": str(LARGEST_MESSAGE),
@@ -262,6 +278,18 @@ class KafkaBroker:
         done = subprocess.run(tool, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode != 0:
             raise RuntimeError(f"the broker's data folder was not formatted: {done.stdout} {done.stderr}")
+
+    def _certificate(self) -> Path:
+        """A key store with a certificate for 127.0.0.1 that vouches for itself; `ca_file` is written beside it."""
+        store = self._folder / "broker.p12"
+        if store.exists():
+            return store
+        keytool = tool("keytool", "makes the broker's certificate (comes with Java)")
+        common = ["-keystore", str(store), "-storetype", "PKCS12", "-storepass", _STORE_PASSWORD, "-alias", "broker"]
+        made = ["-genkeypair", "-keyalg", "EC", "-validity", "2", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1"]
+        for arguments in (made, ["-exportcert", "-rfc", "-file", str(self.ca_file)]):
+            subprocess.run([keytool, *arguments, *common], capture_output=True, check=True, timeout=60)
+        return store
 
     def _launch(self) -> None:
         from confluent_kafka import KafkaException

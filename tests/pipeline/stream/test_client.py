@@ -119,6 +119,26 @@ def test_wrong_credentials_are_told_at_once(kafka: KafkaBroker) -> None:
         first_look(_common(kafka, **{"no.such.setting": "1"}), "c", [topic])
 
 
+def test_an_encrypted_broker_is_read_by_its_certificate_only(
+    kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.stream.client.START_S", 4.0)
+    tls = {
+        "bootstrap.servers": kafka.tls_bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+    topic = kafka.topic()
+    trusted = _common(kafka, **tls, **{"ssl.ca.location": str(kafka.ca_file)})
+    assert first_look(trusted, "c", [topic]) == [(topic, 0)]
+    with pytest.raises(BrokerError, match=r"(?i)certificate"):
+        first_look(_common(kafka, **tls), "c", [topic])
+    with pytest.raises((BrokerError, ClientConfigError), match=r"(?i)ssl\.ca\.location|no such file"):
+        first_look(_common(kafka, **tls, **{"ssl.ca.location": str(tmp_path / "gone.pem")}), "c", [topic])
+
+
 def test_a_broker_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("confluent_kafka")
     monkeypatch.setattr("pipeline.stream.client.START_S", 2.0)
