@@ -206,8 +206,12 @@ class Store:
                 {"cluster": cluster, "topic": topic, "partition": part, "next_offset": offset, "event_at": event_us}
                 for topic, part, offset, event_us in positions
             ]
-            if rows:
-                connection.execute(upsert(models.stream_progress, self.dialect), rows)
+            dated = [row for row in rows if row["event_at"] is not None]
+            if dated:
+                connection.execute(upsert(models.stream_progress, self.dialect), dated)
+            if len(dated) < len(rows):  # what is not known of the time leaves what was known
+                undated = [row for row in rows if row["event_at"] is None]
+                connection.execute(upsert(models.stream_progress, self.dialect, keep=("event_at",)), undated)
         return touched
 
     def read_stream_progress(self, cluster: str) -> dict[tuple[str, int], tuple[int, int | None]]:

@@ -184,7 +184,7 @@ class ReadKafka(beam.DoFn):
             positions, _ = decode_positions(tracker.current_restriction())
             if STOPPING.asked.is_set():
                 if number not in _flushed and tracker.try_claim(positions):
-                    yield from _payload(Batch([], positions, {}), opened.reader.rest(), estimator)
+                    yield from _payload(Batch([], positions, opened.shard.events), opened.reader.rest(), estimator)
                     _flushed.add(number)
                 tracker.defer_remainder()
                 time.sleep(0.1)

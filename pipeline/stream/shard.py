@@ -76,6 +76,11 @@ class Shard:
     def close(self) -> None:
         self._consumer.close()
 
+    @property
+    def events(self) -> dict[Partition, int]:
+        """Event time that each partition has reached, microseconds UTC."""
+        return dict(self._events)
+
     def stands_at(self, positions: Mapping[Partition, int]) -> bool:
         """Whether the next poll goes on where the last one ended."""
         return positions == self._stands
@@ -101,7 +106,7 @@ class Shard:
         self._stands = stands
         for partition in self._ended:
             self._events[partition] = max(self._events.get(partition, 0), now_us - IDLE_US)
-        batch.events = dict(self._events)
+        batch.events = self.events
         return batch
 
     def _take(self, partition: Partition, items: Sequence[Received], batch: Batch, now_us: int) -> None:

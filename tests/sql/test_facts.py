@@ -208,6 +208,8 @@ def test_stream_positions_become_durable_with_their_facts(store: Store) -> None:
     store.load_facts(Facts(signals=(_hit("s1", 1),)), positions=[("logs", 0, 17, T0), ("logs", 1, 3, None)])
     store.load_facts(Facts(), positions=[("logs", 0, 20, T0 + 1)])
     assert store.read_stream_progress("default") == {("logs", 0): (20, T0 + 1), ("logs", 1): (3, None)}
+    store.load_facts(Facts(), positions=[("logs", 0, 21, None), ("logs", 1, 4, T0)])
+    assert store.read_stream_progress("default") == {("logs", 0): (21, T0 + 1), ("logs", 1): (4, T0)}
 
 
 def test_chosen_sources_only(store: Store) -> None:

@@ -21,7 +21,7 @@ from sql.same import same_bytes
 from sql.store import open_store
 from tests.pipeline.stream.archive import Sent, as_messages
 from tests.pipeline.stream.test_reading import gather, site
-from tests.services.kafka import KafkaBroker
+from tests.services.kafka import PASSWORD, USER, KafkaBroker
 from tests.services.postgres import PostgresServer
 from tests.services.stream import StreamProcess
 from tests.stream_faults.harness import settle
@@ -190,10 +190,25 @@ def test_one_host_among_512(kafka: KafkaBroker, url: str, begin: Begin) -> None:
 
 
 def test_bad_messages_do_not_stop_the_stream(kafka: KafkaBroker, begin: Begin, tmp_path: Path) -> None:
-    """Poison, 50 MB, a clock in the future, between good messages; then a restart that reads nothing twice."""
+    """Poison, 50 MB, a clock in the future, between good messages; then a restart that reads nothing twice.
+
+    All of it encrypted and with credentials: messages, dead letters and incidents.
+    """
     topic, dead, out = kafka.topic(), kafka.topic("dead"), kafka.topic("incidents")
     url = f"sqlite:///{tmp_path / 'w.db'}"
-    stream = begin(topic, url, dead_letter_topic=dead, incident_topic=out)
+    login = tmp_path / "client.properties"
+    login.write_text(
+        f"security.protocol=SASL_SSL\nssl.ca.location={kafka.ca_file}\n"
+        f"sasl.mechanism=PLAIN\nsasl.username={USER}\nsasl.password={PASSWORD}\n"
+    )
+    stream = begin(
+        topic,
+        url,
+        dead_letter_topic=dead,
+        incident_topic=out,
+        bootstrap_servers=kafka.tls_bootstrap,
+        consumer_config=str(login),
+    )
     good = [_fields(s) for s in site()]
     poison = [b'{"torn', b"\x1f\x8b\x08\x00\x00\x00\x00\x00" * 50, b'{"nobody": "knows"}', b'{"a": 1}' + b"}" * 9]
     soon = int(time.time() * 1000) + 1_800_000
