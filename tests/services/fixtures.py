@@ -17,6 +17,7 @@ import pytest
 from tests.services.cache import Unavailable, prism
 from tests.services.kafka import KafkaBroker
 from tests.services.postgres import PostgresServer
+from tests.services.stream import StreamProcess
 
 T = TypeVar("T")
 
@@ -74,3 +75,33 @@ def stream_postgres(stream_postgres_server: PostgresServer) -> PostgresServer:
     """A running server; `stream_postgres.database()` makes an empty database."""
     stream_postgres_server.start()
     return stream_postgres_server
+
+
+#: Starts a stream of a topic into a warehouse: (topic, url, grace_s=..., further options by name).
+BeginStream = Callable[..., StreamProcess]
+
+
+@pytest.fixture
+def begin_stream(kafka: KafkaBroker, prism_location: Path, tmp_path: Path) -> Iterator[BeginStream]:
+    """Starts streams and waits until they are healthy; whatever they leave is ended with the test."""
+    made: list[StreamProcess] = []
+
+    def start(topic: str, url: str, grace_s: int = 4, **more: str) -> StreamProcess:
+        options = {
+            "--bootstrap-servers": kafka.bootstrap,
+            "--topic": topic,
+            "--warehouse": url,
+            "--prism-location": str(prism_location),
+            "--set": f"grace_s={grace_s}",
+            "--pass-every": "3",
+            **{f"--{name.replace('_', '-')}": value for name, value in more.items()},
+        }
+        stream = StreamProcess(tmp_path, options)
+        made.append(stream)
+        stream.start()
+        stream.await_health()
+        return stream
+
+    yield start
+    for stream in made:
+        stream.close()

@@ -94,7 +94,7 @@ class Sender(threading.Thread):
                 chunk = list(self._sent[begin : begin + size])
                 # a shipper that was not told that its message arrived sends it again, perhaps elsewhere
                 again = [m for m in chunk if m.value.startswith(b"{") and self._rng.random() < _DUPLICATES]
-                self._kafka.send(self._topic, [_fields(m) for m in (*chunk, *again)], lambda n: n % self.partitions)
+                self._kafka.send(self._topic, [m.fields() for m in (*chunk, *again)], lambda n: n % self.partitions)
                 time.sleep(0.25)
         except BaseException as error:  # noqa: BLE001 - raised again where the thread is waited for
             self._error = error
@@ -105,10 +105,6 @@ class Sender(threading.Thread):
         assert not self.is_alive(), f"not all was sent within {timeout_s:.0f} s"
         if self._error is not None:
             raise self._error
-
-
-def _fields(message: Sent) -> dict[str, Any]:
-    return {"value": message.value, "timestamp": message.time_us // 1000, "headers": list(message.headers)}
 
 
 def settle(stream: StreamProcess, kafka: KafkaBroker, topic: str, url: str, within_s: float = 120.0) -> Told:

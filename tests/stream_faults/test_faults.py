@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sql.migrations import upgrade
 from tests.pipeline.stream.archive import Sent
+from tests.services.fixtures import BeginStream
 from tests.services.kafka import KafkaBroker
 from tests.services.postgres import PostgresServer
-from tests.services.stream import StreamProcess
 from tests.stream_faults.harness import (
     GRACE_S,
     Sender,
@@ -27,8 +28,6 @@ from tests.stream_faults.harness import (
     site,
     victims,
 )
-
-Begin = Callable[[str, str], StreamProcess]
 
 
 @pytest.fixture(scope="module")
@@ -60,28 +59,9 @@ def url(stream_postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def begin(kafka: KafkaBroker, prism_location: Path, tmp_path: Path) -> Iterator[Begin]:
-    """Starts a stream of a topic into a warehouse; whatever it leaves is ended with the test."""
-    made: list[StreamProcess] = []
-
-    def start(topic: str, url: str) -> StreamProcess:
-        options = {
-            "--bootstrap-servers": kafka.bootstrap,
-            "--topic": topic,
-            "--warehouse": url,
-            "--prism-location": str(prism_location),
-            "--set": f"grace_s={GRACE_S}",
-            "--pass-every": "2",
-        }
-        stream = StreamProcess(tmp_path, options)
-        made.append(stream)
-        stream.start()
-        stream.await_health()
-        return stream
-
-    yield start
-    for stream in made:
-        stream.close()
+def begin(begin_stream: BeginStream) -> BeginStream:
+    """A stream whose answers become final within a test."""
+    return partial(begin_stream, grace_s=GRACE_S, pass_every="2")
 
 
 def test_one_message_lost_or_counted_twice_shows(sent: list[Sent], batch: Told, tmp_path: Path) -> None:
@@ -94,7 +74,7 @@ def test_one_message_lost_or_counted_twice_shows(sent: list[Sent], batch: Told, 
 
 
 def _killed(
-    times: int, kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], rng: random.Random
+    times: int, kafka: KafkaBroker, url: str, begin: BeginStream, sent: list[Sent], rng: random.Random
 ) -> tuple[Told, list[str]]:
     """Sends the site while the stream's processes are killed at random moments; (what is told, who was killed)."""
     topic = kafka.topic(partitions=3)
@@ -118,7 +98,7 @@ def _killed(
 
 
 def test_killed_at_random_moments(
-    kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+    kafka: KafkaBroker, url: str, begin: BeginStream, sent: list[Sent], batch: Told, rng: random.Random
 ) -> None:
     found, dead = _killed(5, kafka, url, begin, sent, rng)
     assert {"pipeline", "supervisor", "prism"} <= set(dead)
@@ -128,51 +108,59 @@ def test_killed_at_random_moments(
 @pytest.mark.soak
 @pytest.mark.parametrize("round", range(4))
 def test_killed_at_many_random_moments(
-    round: int, kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+    round: int, kafka: KafkaBroker, url: str, begin: BeginStream, sent: list[Sent], batch: Told, rng: random.Random
 ) -> None:
     found, dead = _killed(8, kafka, url, begin, sent, rng)
     assert {"pipeline", "supervisor", "prism"} <= set(dead)
     assert differences(found, batch) == []
 
 
-def test_the_database_crashes_and_comes_back(
+def _away_and_back(
+    restart: Callable[[bool, float], None],
     kafka: KafkaBroker,
-    stream_postgres: PostgresServer,
     url: str,
-    begin: Begin,
+    begin: BeginStream,
     sent: list[Sent],
     batch: Told,
     rng: random.Random,
 ) -> None:
+    """Sends the site while a server is killed, then ended, and comes back a while later each time."""
     topic = kafka.topic(partitions=2)
     stream = begin(topic, url)
     sender = Sender(kafka, topic, sent, rng, seconds=10, partitions=2)
     sender.start()
-    for crash in (True, False):
+    for worse in (True, False):
         time.sleep(rng.uniform(1.0, 3.0))
-        stream_postgres.restart(crash=crash, away_s=rng.uniform(0.0, 3.0))
+        restart(worse, rng.uniform(0.0, 3.0))
     sender.wait(120)
     assert differences(settle(stream, kafka, topic, url), batch) == []
     assert stream.starts == 1
+
+
+def test_the_database_crashes_and_comes_back(
+    kafka: KafkaBroker,
+    stream_postgres: PostgresServer,
+    url: str,
+    begin: BeginStream,
+    sent: list[Sent],
+    batch: Told,
+    rng: random.Random,
+) -> None:
+    _away_and_back(
+        lambda worse, away_s: stream_postgres.restart(crash=worse, away_s=away_s), kafka, url, begin, sent, batch, rng
+    )
 
 
 def test_the_broker_dies_and_comes_back(
-    kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+    kafka: KafkaBroker, url: str, begin: BeginStream, sent: list[Sent], batch: Told, rng: random.Random
 ) -> None:
-    topic = kafka.topic(partitions=2)
-    stream = begin(topic, url)
-    sender = Sender(kafka, topic, sent, rng, seconds=10, partitions=2)
-    sender.start()
-    for killed in (True, False):
-        time.sleep(rng.uniform(1.0, 3.0))
-        kafka.restart(killed=killed, away_s=rng.uniform(0.0, 3.0))
-    sender.wait(120)
-    assert differences(settle(stream, kafka, topic, url), batch) == []
-    assert stream.starts == 1
+    _away_and_back(
+        lambda worse, away_s: kafka.restart(killed=worse, away_s=away_s), kafka, url, begin, sent, batch, rng
+    )
 
 
 def test_partitions_are_added(
-    kafka: KafkaBroker, url: str, begin: Begin, sent: list[Sent], batch: Told, rng: random.Random
+    kafka: KafkaBroker, url: str, begin: BeginStream, sent: list[Sent], batch: Told, rng: random.Random
 ) -> None:
     topic = kafka.topic(partitions=1)
     stream = begin(topic, url)
@@ -196,7 +184,7 @@ def test_everything_at_once(
     kafka: KafkaBroker,
     stream_postgres: PostgresServer,
     url: str,
-    begin: Begin,
+    begin: BeginStream,
     sent: list[Sent],
     batch: Told,
     rng: random.Random,

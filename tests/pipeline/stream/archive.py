@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from pipeline.formats.base import LineFormat, registry, sniff
 from pipeline.scanning.lookback import NoBack
@@ -30,6 +31,10 @@ class Sent:
     time_us: int
     headers: tuple[tuple[str, str], ...] = ()
     file: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Keywords of `Producer.produce`."""
+        return {"value": self.value, "timestamp": self.time_us // 1000, "headers": list(self.headers)}
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,39 +20,12 @@ from sql.same import same_bytes
 from sql.store import open_store
 from tests.pipeline.stream.archive import Sent, as_messages
 from tests.pipeline.stream.test_reading import gather, site
+from tests.services.fixtures import BeginStream
 from tests.services.kafka import PASSWORD, USER, KafkaBroker
 from tests.services.postgres import PostgresServer
-from tests.services.stream import StreamProcess
 from tests.stream_faults.harness import settle
 
-Begin = Callable[..., StreamProcess]
 PARTITIONS = 3
-
-
-@pytest.fixture
-def begin(kafka: KafkaBroker, prism_location: Path, tmp_path: Path) -> Iterator[Begin]:
-    """Starts a stream; whatever it leaves is ended with the test."""
-    made: list[StreamProcess] = []
-
-    def start(topic: str, url: str, grace_s: int = 4, **more: str) -> StreamProcess:
-        options = {
-            "--bootstrap-servers": kafka.bootstrap,
-            "--topic": topic,
-            "--warehouse": url,
-            "--prism-location": str(prism_location),
-            "--set": f"grace_s={grace_s}",
-            "--pass-every": "3",
-            **{f"--{name.replace('_', '-')}": value for name, value in more.items()},
-        }
-        stream = StreamProcess(tmp_path, options)
-        made.append(stream)
-        stream.start()
-        stream.await_health()
-        return stream
-
-    yield start
-    for stream in made:
-        stream.close()
 
 
 @pytest.fixture
@@ -61,10 +33,6 @@ def url(stream_postgres: PostgresServer) -> str:
     found = stream_postgres.database()
     upgrade(found)
     return found
-
-
-def _fields(sent: Sent) -> dict[str, Any]:
-    return {"value": sent.value, "timestamp": sent.time_us // 1000, "headers": list(sent.headers)}
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +62,13 @@ def _replay(order: str, rng: random.Random) -> list[list[Sent]]:
 
 @pytest.mark.parametrize("order", ["in order", "shuffled within the grace", "twice", "later than everything"])
 def test_the_archive_replayed_gives_the_rows_of_a_batch(
-    order: str, kafka: KafkaBroker, url: str, begin: Begin, expected: bytes
+    order: str, kafka: KafkaBroker, url: str, begin_stream: BeginStream, expected: bytes
 ) -> None:
     rng = random.Random(7)
     topic = kafka.topic(partitions=PARTITIONS)
-    stream = begin(topic, url)
+    stream = begin_stream(topic, url)
     for portion in _replay(order, rng):
-        kafka.send(topic, [_fields(s) for s in portion], partition=lambda n: rng.randrange(PARTITIONS))
+        kafka.send(topic, [s.fields() for s in portion], partition=lambda n: rng.randrange(PARTITIONS))
         settle(stream, kafka, topic, url)
     assert stream.stop() == 0
     with open_store(url) as store:
@@ -162,10 +130,10 @@ def _job(now: datetime) -> list[dict[str, Any]]:
     return out
 
 
-def test_one_host_among_512(kafka: KafkaBroker, url: str, begin: Begin) -> None:
+def test_one_host_among_512(kafka: KafkaBroker, url: str, begin_stream: BeginStream) -> None:
     """All hosts' events shuffled: one incident, that host; a first answer within seconds, then the final one."""
     topic, out = kafka.topic(partitions=8), kafka.topic("incidents")  # two stay idle: they hold nothing up
-    stream = begin(topic, url, grace_s=30, incident_topic=out)
+    stream = begin_stream(topic, url, grace_s=30, incident_topic=out)
     rng = random.Random(3)
     messages = _job(datetime.now(UTC))
     rng.shuffle(messages)
@@ -189,7 +157,7 @@ def test_one_host_among_512(kafka: KafkaBroker, url: str, begin: Begin) -> None:
     assert told[-1]["incident"]["first_failing"]["host"] == CULPRIT
 
 
-def test_bad_messages_do_not_stop_the_stream(kafka: KafkaBroker, begin: Begin, tmp_path: Path) -> None:
+def test_bad_messages_do_not_stop_the_stream(kafka: KafkaBroker, begin_stream: BeginStream, tmp_path: Path) -> None:
     """Poison, 50 MB, a clock in the future, between good messages; then a restart that reads nothing twice.
 
     All of it encrypted and with credentials: messages, dead letters and incidents.
@@ -201,7 +169,7 @@ def test_bad_messages_do_not_stop_the_stream(kafka: KafkaBroker, begin: Begin, t
         f"security.protocol=SASL_SSL\nssl.ca.location={kafka.ca_file}\n"
         f"sasl.mechanism=PLAIN\nsasl.username={USER}\nsasl.password={PASSWORD}\n"
     )
-    stream = begin(
+    stream = begin_stream(
         topic,
         url,
         dead_letter_topic=dead,
@@ -209,7 +177,7 @@ def test_bad_messages_do_not_stop_the_stream(kafka: KafkaBroker, begin: Begin, t
         bootstrap_servers=kafka.tls_bootstrap,
         consumer_config=str(login),
     )
-    good = [_fields(s) for s in site()]
+    good = [s.fields() for s in site()]
     poison = [b'{"torn', b"\x1f\x8b\x08\x00\x00\x00\x00\x00" * 50, b'{"nobody": "knows"}', b'{"a": 1}' + b"}" * 9]
     soon = int(time.time() * 1000) + 1_800_000
     odd: list[dict[str, Any]] = [*({"value": v} for v in poison), {"value": b""}, {"value": b"x y\n" * (50 << 18)}]
@@ -243,10 +211,10 @@ def test_bad_messages_do_not_stop_the_stream(kafka: KafkaBroker, begin: Begin, t
     assert len(kafka.read(out)) == before
 
 
-def test_nothing_in_is_nothing_lost(kafka: KafkaBroker, begin: Begin, tmp_path: Path) -> None:
+def test_nothing_in_is_nothing_lost(kafka: KafkaBroker, begin_stream: BeginStream, tmp_path: Path) -> None:
     """An empty topic, SIGTERM at once: no rows, exit 0."""
     url = f"sqlite:///{tmp_path / 'w.db'}"
-    stream = begin(kafka.topic(), url)
+    stream = begin_stream(kafka.topic(), url)
     assert stream.stop() == 0
     assert stream.left() == []
     with open_store(url) as store:

@@ -15,7 +15,7 @@ from pipeline.stream.sources import HOLD_S
 from sql.migrations import upgrade
 from sql.same import same_bytes
 from sql.store import open_store
-from tests.pipeline.stream.test_end_to_end import _fields, expected
+from tests.pipeline.stream.test_end_to_end import expected
 from tests.pipeline.stream.test_reading import site
 from tests.services.kafka import KafkaBroker
 from tests.services.postgres import PostgresServer
@@ -72,7 +72,7 @@ def test_through_a_job_server_and_a_worker_pool(
         stream.start()
         stream.await_health()
         rng = random.Random(11)
-        kafka.send(topic, [_fields(s) for s in site()], partition=lambda n: rng.randrange(4))
+        kafka.send(topic, [s.fields() for s in site()], partition=lambda n: rng.randrange(4))
         settle(stream, kafka, topic, url)
         time.sleep(HOLD_S + 2)  # a worker elsewhere is not told of a stop: what it holds must have been written
         settle(stream, kafka, topic, url)
