@@ -25,7 +25,7 @@ class AnchoredRules(Protocol):
 
 
 class BlockEngine(Protocol):
-    """An engine with the table that maps anchor ids to rules (see `classifiers.api.Engine`)."""
+    """An engine with the table that maps anchor ids to rules, sorted (see `classifiers.api.Engine`)."""
 
     name: str
 
@@ -36,13 +36,16 @@ class BlockEngine(Protocol):
 
 
 def anchor_table(ruleset: AnchoredRules, marks: Sequence[bytes] = ()) -> list[tuple[str, tuple[str, ...]]]:
-    """(regex, rule ids) of every anchor by anchor id; marks come last, under the pseudo rule `MARK`."""
-    table = [(anchor.regex, ids) for anchor, ids in ruleset.anchors]
+    """(regex, rule ids) of every anchor by anchor id; marks come last, under the pseudo rule `MARK`.
+
+    The ids of an anchor are sorted, each once.
+    """
+    table = [(anchor.regex, tuple(sorted(set(ids)))) for anchor, ids in ruleset.anchors]
     known = {anchor.text.encode(): i for i, (anchor, _) in enumerate(ruleset.anchors) if anchor.kind == "literal"}
     for mark in sorted(set(marks)):
         if mark in known:
             regex, ids = table[known[mark]]
-            table[known[mark]] = (regex, (*ids, MARK))
+            table[known[mark]] = (regex, tuple(sorted({*ids, MARK})))
         else:
             table.append((Anchor("", "literal", mark.decode("utf-8")).regex, (MARK,)))
     return table

@@ -85,7 +85,7 @@ class LineScan:
         self._numbers = _Numbers(window, newlines_before)
         self._borrower = Borrower(fmt)
         self._view = memoryview(window.data)
-        self._ids_of = tuple(tuple(sorted(set(ids))) for ids in engine.rule_ids)
+        self._ids_of = engine.rule_ids
         self._joined: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]] = {}
         self._variants: dict[tuple[bytes, tuple[str, ...]], Variant] = {}
         self._texts = Texts(ruleset)

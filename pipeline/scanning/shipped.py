@@ -74,19 +74,23 @@ class Record:
 
 def escaped_literals(ruleset: RulesetImpl) -> tuple[bytes, ...]:
     """Rules' literal anchors as JSON writers may write them otherwise: quotes, slashes, non-ASCII, `<`, `>`, `&`."""
+    return _escaped(tuple([anchor.text for anchor, _ in ruleset.anchors if anchor.kind == "literal"]))
+
+
+@lru_cache(maxsize=4)
+def _escaped(literals: tuple[str, ...]) -> tuple[bytes, ...]:
+    # asked for with every shipped file, and the same for all of them
     out: set[str] = set()
-    for anchor, _ in ruleset.anchors:
-        if anchor.kind != "literal":
-            continue
-        plain = json.dumps(anchor.text, ensure_ascii=False)[1:-1]
-        coded = json.dumps(anchor.text)[1:-1]
+    for literal in literals:
+        plain = json.dumps(literal, ensure_ascii=False)[1:-1]
+        coded = json.dumps(literal)[1:-1]
         for text in (plain, coded):
             for lower in (True, False):
                 go = text
                 for ch in "<>&":
                     go = go.replace(ch, f"\\u{ord(ch):04x}" if lower else f"\\u{ord(ch):04X}")
                 out.update((text, go, text.replace("/", "\\/")))
-        out.discard(anchor.text)
+        out.discard(literal)
     return tuple(sorted(t.encode() for t in out))
 
 
