@@ -24,7 +24,7 @@ from pipeline.scanning.mask import secrets
 from pipeline.scanning.shipped import escaped_literals
 from pipeline.scanning.texts import Texts
 from pipeline.stream.documents import read_document
-from pipeline.stream.messages import Document, Line, Message, Poison, poison, read
+from pipeline.stream.messages import Document, Line, Message, Poison, Reading, poison, read
 from pipeline.stream.sampling import Sampler
 from pipeline.stream.sources import Source, Sources
 from schemas.facts import CELL, Facts, ProgressFact, Quarantine, SignalFact, merge_facts
@@ -145,7 +145,6 @@ class Reader:
     def __init__(self, ruleset: RulesetImpl, engine: BlockEngine) -> None:
         self._ruleset, self._engine = ruleset, engine
         self._texts = Texts(ruleset)
-        self._ids_of = tuple(tuple(sorted(set(ids))) for ids in engine.rule_ids)
         escaped = escaped_literals(ruleset)
         self._hidden = (*HIDDEN, *escaped)
         self._sampler = Sampler()
@@ -173,26 +172,15 @@ class Reader:
                 account.empty += 1
                 continue
             said = read(message, [at for at, _ in found] if found else None)
-            if isinstance(said, Poison):
-                self._dead(message, said, account, dead)
-            elif isinstance(said, Document):
-                parts.append(read_document(said, message, self._ruleset))
-                account.documents += 1
-            else:
-                self._lines(message, said, found or (), sources, account)
+            if (lines := self._lines_of(message, said, account, dead, parts)) is not None:
+                self._lines(message, lines, found or (), sources, account)
         chosen = self._sampler.choose(messages, quiet, now)
         for index in chosen:
             message = messages[index]
             account = accounts[message.topic]
-            said = read(message)
-            if isinstance(said, Poison):
-                self._dead(message, said, account, dead)
-            elif isinstance(said, Document):
-                parts.append(read_document(said, message, self._ruleset))
-                account.documents += 1
-            else:
+            if (lines := self._lines_of(message, read(message), account, dead, parts)) is not None:
                 account.noise += 1
-                for line in said:
+                for line in lines:
                     self._gathering(sources, line).frame(line, message)
         if len(chosen) < len(quiet):
             for topic, n in Counter(messages[index].topic for index in quiet).items():
@@ -236,8 +224,26 @@ class Reader:
         found: dict[int, list[tuple[int, tuple[str, ...]]]] = defaultdict(list)
         for end, anchor in sorted((end, anchor) for anchor, end in self._engine.scan(memoryview(joined))):
             index = bisect_right(begins, end - 1) - 1
-            found[index].append((end - 1 - begins[index], self._ids_of[anchor]))
+            found[index].append((end - 1 - begins[index], self._engine.rule_ids[anchor]))
         return found
+
+    def _lines_of(
+        self,
+        message: Message,
+        said: Reading,
+        account: Account,
+        dead: list[Dead],
+        parts: list[Facts],
+    ) -> Sequence[Line] | None:
+        """The lines that a message holds; None where it holds none, and what it was instead is noted."""
+        if isinstance(said, Poison):
+            self._dead(message, said, account, dead)
+            return None
+        if isinstance(said, Document):
+            parts.append(read_document(said, message, self._ruleset))
+            account.documents += 1
+            return None
+        return said
 
     def _lines(
         self,
