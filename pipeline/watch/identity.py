@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pipeline.watch.looking import Held, Look
 from schemas.trail import assign
@@ -17,27 +17,20 @@ from sql.watched import SourceState
 Known = Mapping[str, Mapping[str, str]]
 
 
-@dataclass(slots=True)
-class Named:
-    """moves: stored ids that change, old -> new. The looked-at sources have their ids in place."""
-
-    moves: dict[str, str] = field(default_factory=dict)
-
-
 def name_sources(
     looks: Sequence[Look],
     known: Known,
     states: Mapping[str, SourceState],
     before: Mapping[int, str],
     shared: Mapping[str, int],
-) -> Named:
-    """Give the sources of these looks their ids.
+) -> dict[str, str]:
+    """Give the sources of these looks their ids, in place; returns the stored ids that change, old -> new.
 
     known: base -> id -> trail, as stored. states: of stored sources that the looks may be. before: position of a look
     that holds a document written anew -> the id of the one that it replaces. shared: source id -> number of watched
     files that are read as it.
     """
-    out = Named()
+    moves: dict[str, str] = {}
     replaced = frozenset(before.values())
     groups: dict[str, list[Held]] = defaultdict(list)
     for item in looks:
@@ -51,7 +44,7 @@ def name_sources(
         ids = assign(base, [*(held.trail or "" for held in group), *stored.values()])
         for held in group:
             held.source = replace(held.source, source_id=ids[held.trail or ""])
-        out.moves.update({old: ids[trail] for old, trail in stored.items() if ids[trail] != old})
+        moves.update({old: ids[trail] for old, trail in stored.items() if ids[trail] != old})
     for at, item in enumerate(looks):
         old = before.get(at, "")
         if not old and item.row is not None and item.row.source_id and len(item.held) == 1:
@@ -59,12 +52,10 @@ def name_sources(
             grown = state is not None and state.base not in ("", item.held[0].source.base)
             old = item.row.source_id if grown and shared.get(item.row.source_id, 0) <= 1 else ""
         new = item.held[0].source.source_id if item.held else ""
-        if old and new and old != new and old not in out.moves:
-            out.moves[old] = new
+        if old and new and old != new and old not in moves:
+            moves[old] = new
     for item in looks:
         for held in item.held:
             if held.trail is None:
-                held.source = replace(
-                    held.source, source_id=out.moves.get(held.source.source_id, held.source.source_id)
-                )
-    return out
+                held.source = replace(held.source, source_id=moves.get(held.source.source_id, held.source.source_id))
+    return moves

@@ -230,7 +230,7 @@ class Watcher:
             ids |= {item.row.source_id for item in looks if item.row is not None}
             states = source_states(connection, cluster, ids)
         self._doubt(looks, states)
-        moves = name_sources(looks, known, states, before, shared).moves
+        moves = name_sources(looks, known, states, before, shared)
         for old, new in moves.items():
             if old in states:
                 states.setdefault(new, states[old])
