@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.cli.options import examples, format_option, parse_assignment, settings, settings_options, warehouse_option
+from pipeline.cli.options import beam_option, examples, format_option, settings, settings_options, warehouse_option
 from pipeline.cli.output import emit_json, warn_unread
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ _STAGES = {"scan": "reading", "load": "loading", "decide": "deciding"}
     show_default=True,
     help="Beam runner: FnApiRunner on this machine, PortableRunner for a job server.",
 )
-@click.option(
-    "--beam-option",
-    "beam_options",
-    type=parse_assignment,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option for Beam or its runner, like direct_num_workers=2 or job_endpoint=localhost:8099.",
-)
+@beam_option("direct_num_workers=2 or job_endpoint=localhost:8099")
 @warehouse_option()
 @settings_options
 @format_option

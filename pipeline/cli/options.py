@@ -96,6 +96,18 @@ def warehouse_option(*, required: bool = True) -> Callable[[F], F]:
     )
 
 
+def beam_option(example: str) -> Callable[[F], F]:
+    """`--beam-option NAME=VALUE`, repeated: options for Beam and its runner. example: one or two, for the help."""
+    return click.option(
+        "--beam-option",
+        "beam_options",
+        type=parse_assignment,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=f"An option for Beam or its runner, like {example}.",
+    )
+
+
 def period_options(function: F) -> F:
     """`--since` and `--until` as `since` and `until` (microseconds UTC or None)."""
     return _stack(

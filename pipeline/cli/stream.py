@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pipeline.cli.options import examples, parse_assignment, parse_time, settings, settings_options, warehouse_option
+from pipeline.cli.options import beam_option, examples, parse_time, settings, settings_options, warehouse_option
 
 
 def _start(_ctx: click.Context, _param: click.Parameter, value: str) -> str | int:
@@ -85,14 +85,7 @@ def _start(_ctx: click.Context, _param: click.Parameter, value: str) -> str | in
     show_default=True,
     help="The least level that is printed.",
 )
-@click.option(
-    "--beam-option",
-    "beam_options",
-    type=parse_assignment,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option for Beam or its runner, like job_endpoint=localhost:8099.",
-)
+@beam_option("job_endpoint=localhost:8099")
 @warehouse_option()
 @settings_options
 def command(

@@ -13,6 +13,7 @@ from pipeline.cli.options import examples, format_option, settings, settings_opt
 from pipeline.cli.output import emit_json, emit_table
 
 if TYPE_CHECKING:
+    from pipeline.measuring.training import TrainingResult
     from schemas.settings import Settings
 
 
@@ -102,10 +103,7 @@ def command(
     if output_format == "json":
         emit_json(
             {
-                "current": result.current,
-                "reasons": list(result.reasons),
-                "version": result.version,
-                "folder": str(result.folder),
+                **_taken(result),
                 "labels": result.labels,
                 "label_lines": result.label_lines,
                 "card": {k: v for k, v in result.card.items() if k != "classes"},
@@ -120,14 +118,25 @@ def command(
             f"calibration error   {error['error']:.3f} ({error['low']:.3f}-{error['high']:.3f}, n = {error['n']})"
         )
         click.echo(f"labels              {result.labels} incidents, {result.label_lines} lines")
-        word = (
-            f"current: model {result.version} in {out}"
-            if result.current
-            else f"not taken; model {result.version} stays"
-        )
-        click.echo("\n".join([word, *(f"  {reason}" for reason in result.reasons)]))
+        _say_taken(result, f"model {result.version}", out)
     if not result.current:
         sys.exit(1)
+
+
+def _taken(result: TrainingResult) -> dict[str, Any]:
+    return {
+        "current": result.current,
+        "reasons": list(result.reasons),
+        "version": result.version,
+        "folder": str(result.folder),
+    }
+
+
+def _say_taken(result: TrainingResult, name: str, folder: Path) -> None:
+    """Whether the model was taken, and why."""
+    click.echo(f"current: {name} in {folder}" if result.current else f"not taken; {name} stays")
+    for reason in result.reasons:
+        click.echo(f"  {reason}")
 
 
 def _evidence(
@@ -145,10 +154,7 @@ def _evidence(
     if output_format == "json":
         emit_json(
             {
-                "current": result.current,
-                "reasons": list(result.reasons),
-                "version": result.version,
-                "folder": str(result.folder),
+                **_taken(result),
                 "cases": result.labels,
                 "card": dict(result.card),
             }
@@ -160,12 +166,7 @@ def _evidence(
         )
         points = ", ".join(f"{x:g}: {y:g}" for x, y in result.card["rule_curve"])
         click.echo(f"score of rules to probability  {points}")
-        word = (
-            f"current: evidence model {result.version} in {result.folder}"
-            if result.current
-            else f"not taken; evidence model {result.version} stays"
-        )
-        click.echo("\n".join([word, *(f"  {reason}" for reason in result.reasons)]))
+        _say_taken(result, f"evidence model {result.version}", result.folder)
     if not result.current:
         sys.exit(1)
 
